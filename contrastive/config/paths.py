@@ -32,7 +32,7 @@ def n_files(folder: str | None) -> int:
 
 def batch_for(folder: str | None) -> int:
     """A batch for the images below a folder: the largest power of two of at most an eighth of them, from 16 to 256."""
-    return max(16, min(256, 2 ** ((n_files(folder) // 8).bit_length() - 1) if n_files(folder) >= 8 else 16))
+    return max(16, min(256, 1 << (n_files(folder) // 16).bit_length()))
 
 
 def epochs_for(folder: str | None) -> int:
