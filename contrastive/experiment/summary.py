@@ -100,9 +100,7 @@ def already_done(run: FinishedRun) -> str:
     """The result of a run that was finished before."""
     lines = [f"{as_typed(run.path)} is done already: this is its result. rerun=true starts it over."]
     if run.changed_since:
-        lines.append(
-            f"warning: it was made by other {' and '.join(run.changed_since)} than there is now: rerun=true replaces it"
-        )
+        lines.append(f"warning: changed since it was made: {', '.join(run.changed_since)}; rerun=true replaces it")
     if run.gone:
         lines.append(f"warning: its data are not compared, nothing is left in {' and '.join(run.gone)}")
     return "\n".join([*lines, finished(run.path, run.result)])

@@ -185,4 +185,4 @@ def test_every_command_knows_components_of_ones_own(tmp_path):
     assert "rank" in next(line for line in reproduced.stdout.splitlines() if line.startswith("| method"))
     code.write_text(code.read_text().replace("pairs.positive_logits", "2 * pairs.positive_logits"))
     changed = program(*words, "loss=my_loss", f"hydra.run.dir={mine}", cwd=tmp_path)
-    assert "made by other code" in changed.stdout
+    assert "changed since it was made: code;" in changed.stdout

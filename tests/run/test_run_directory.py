@@ -364,7 +364,7 @@ def test_finished_run_says_what_changed_since(tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("contrastive.run.finished.code_record", lambda config: {"code": "other"})
         said = already_done(finished_run(run, config=config))
-    assert "warning: it was made by other code and weights than there is now: rerun=true replaces it" in said
+    assert "warning: changed since it was made: code, weights; rerun=true replaces it" in said
     start.unlink()
     assert finished_run(run, config=config).changed_since == []
     transfer = {**CONFIG, "evaluator": {"transfer": {"datasets": ["digits", str(tmp_path / "insects")]}}}
