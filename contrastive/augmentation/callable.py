@@ -21,6 +21,7 @@ from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.types import as_float
 
 OVERSHOOT = 0.1  # of a sharp resampling beyond black and white, which is cut off; more than this is no image
+TRIALS = 8  # images that are drawn twice before a training
 PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 
 
@@ -41,7 +42,7 @@ class PerImage:
         workers: processes; 0 = in this one; auto = as many as the run has threads.
 
     Raises:
-        ConfigError: an argument out of range; in a step, a result that is no such image.
+        ConfigError: an argument out of range; a result that is no such image; draws that are no global generator's.
     """
 
     def __init__(
@@ -87,16 +88,28 @@ class PerImage:
 
     @lru_cache  # noqa: B019  (as long as the augmentation lives)
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        """The size of the view of a gray image; a gray one of one channel where the function refuses three."""
-        try:
-            view = self._of_gray(3, height, width)
-        except Exception:  # whatever it raises for three channels, it raises again if one does not help
-            view = self._of_gray(1, height, width)
-        return view.shape[-2], view.shape[-1]
+        """The size of views of noise; of one channel where the function refuses three.
 
-    def _of_gray(self, channels: int, height: int, width: int) -> Tensor:
-        gray = torch.full((1, channels, height, width), 128, dtype=torch.uint8)
-        return self._stacked(_views(self.function, gray, [0], self.image), gray)
+        Raises:
+            ConfigError: the same seed gives two different views.
+        """
+        try:
+            views = self._of_noise(3, height, width)
+        except Exception:  # whatever it raises for three channels, it raises again if one does not help
+            views = self._of_noise(1, height, width)
+        if not torch.equal(views[:TRIALS], views[TRIALS:]):  # processes would draw the same for both views of an image
+            raise ConfigError(
+                f"{self.transform} draws from a generator of its own, which does not get the seed of a view: try draws "
+                "of random, numpy.random or torch, or a pipeline of albumentations itself and not a function around it"
+            )
+        return views.shape[-2], views.shape[-1]
+
+    def _of_noise(self, channels: int, height: int, width: int) -> Tensor:
+        """Views of a few images, and again of the same with the same seeds."""
+        size = (TRIALS, channels, height, width)
+        noise = torch.randint(256, size, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+        twice = torch.cat([noise, noise])
+        return self._stacked(_views(self.function, twice, [*range(TRIALS)] * 2, self.image), twice)
 
     def _stacked(self, views: list[Tensor], images: Tensor) -> Tensor:
         sizes = sorted({tuple(view.shape) for view in views})

@@ -101,6 +101,15 @@ def test_a_pipeline_of_albumentations_is_called_by_its_keyword_and_seeded():
     assert len(shifts) == 5 and len(set(shifts)) > 1
 
 
+def test_draws_that_no_seed_reaches_are_refused_before_the_training():
+    """Workers are forked with one state: both views of an image would be the same."""
+    rng = np.random.default_rng(0)
+    own = PerImage(transform="my.shift", function=lambda image: np.roll(np.array(image), rng.integers(8), axis=1))
+    with pytest.raises(ConfigError, match=r"^my\.shift draws from a generator of its own, .*: try draws of random"):
+        own.output_size(9, 8)
+    assert PerImage(transform="t", function=all_generators).output_size(9, 8) == (9, 8)
+
+
 @pytest.mark.parametrize(
     ("kind", "images", "seen"),
     [
