@@ -37,10 +37,12 @@ class WandB(Tracker):
             reinit="create_new",
             settings=wandb.Settings(console="off"),  # the program's output stays its own
         )
+        # its own counter of steps would drop what a resumed run logs at the step that was sent last
+        self.run.define_metric("*", step_metric="step")
         return str(self.run.id)
 
     def send(self, step: int, metrics: dict[str, float]) -> None:
-        self.run.log(metrics, step=step)
+        self.run.log({"step": step, **metrics})
 
     def disconnect(self, *, finished: bool) -> None:
         self.run.finish(exit_code=0 if finished else 1)

@@ -196,7 +196,7 @@ def of_wandb(folder: Path) -> list[dict[str, float]]:
                 item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item
             }
             own = {key: value for key, value in values.items() if not key.startswith("_")}
-            lines.append({"step": values["_step"], **own})
+            lines.append(own)
     return lines
 
 
