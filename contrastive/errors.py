@@ -2,7 +2,8 @@
 
 import math
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 Numbers = float | Sequence[float]  # of a list each number is checked, and it must not be empty
@@ -79,6 +80,15 @@ def check_temperature(temperature: float) -> None:
 def check_tau_plus(tau_plus: float, *, allow_zero: bool) -> None:
     """Raise ConfigError unless τ⁺, the prior of the anchor's class, lies in [0, 1) or (0, 1)."""
     check_between("tau_plus", tau_plus, 0, 1, exclude=(1,) if allow_zero else (0, 1), example=0.1)
+
+
+@contextmanager
+def naming(mine: str, yours: str) -> Iterator[None]:
+    """Within, a ConfigError of the component `mine` names the settings of `yours`, which passes them on."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f"{mine}.", f"{yours}.")) from None
 
 
 def _check(key: str, value: Numbers, fits: Callable[[float], bool], bounds: str, example: object) -> None:

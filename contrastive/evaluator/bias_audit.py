@@ -77,7 +77,7 @@ class BiasAudit(Evaluator):
             name: group_accuracy(guess, test.label, test.bias, majority) for name, guess in features.predictions.items()
         }
         for name in ("classifier", "linear") if self.reported == "auto" else (self.reported,):
-            if name in audit:
+            if self.metric in audit.get(name, {}):  # none conflicts where every image shows the bias of its class
                 audit["reported"] = {
                     "read_out": name, "metric": self.metric, "accuracy": audit[name][self.metric], **audit[name],
                 }  # fmt: skip

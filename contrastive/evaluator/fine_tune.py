@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import ConfigError, check_above, check_at_least, check_between
+from contrastive.errors import ConfigError, check_above, check_at_least, check_between, naming
 from contrastive.evaluator.base import EncoderWithImages, Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, draw_labels, in_percent, linear_layer, progress, topk_accuracy
 from contrastive.seeding import derive, generator
@@ -72,8 +72,10 @@ class FineTune(Evaluator):
         check_between("evaluator.fine_tune.momentum", self.momentum, 0, 1, exclude=(0, 1), example=0.9)
         check_at_least("evaluator.fine_tune.weight_decay", self.weight_decay, 0, example=0)
         check_at_least("evaluator.fine_tune.epochs", self.epochs, 1, example=30)
+        check_at_least("evaluator.fine_tune.min_steps", self.min_steps, 0, example=200)
         check_at_least("evaluator.fine_tune.batch_size", self.batch_size, 2, example=128)  # BatchNorm needs two images
-        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        with naming("augmentation.ops.crop", "evaluator.fine_tune"):
+            self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         shares = " and ".join(f"{100 * fraction:g} %" for fraction in self.fractions)
         self.protocol = (
             f"all weights and a linear layer, {shares} of the labels of each class, SGD with Nesterov momentum "

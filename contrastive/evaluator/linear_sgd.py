@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import ConfigError, check_above, check_at_least, check_between
+from contrastive.errors import ConfigError, check_above, check_at_least, check_between, naming
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, progress
 from contrastive.types import Features
@@ -61,7 +61,8 @@ class LinearSGD(Evaluator):
         check_at_least("evaluator.linear_sgd.weight_decay", self.weight_decay, 0, example=0)
         check_above("evaluator.linear_sgd.epochs", self.epochs, 0, example=10)
         check_at_least("evaluator.linear_sgd.batch_size", self.batch_size, 1, example=256)
-        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        with naming("augmentation.ops.crop", "evaluator.linear_sgd"):
+            self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         self.protocol = (
             f"linear layer on standardized frozen features, SGD momentum {self.momentum:g} weight decay "
             f"{self.weight_decay:g} and cosine schedule, {self.epochs:g} epochs of batches of {self.batch_size}, "

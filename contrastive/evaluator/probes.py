@@ -64,7 +64,7 @@ class Standardizer:
     """Maps features to zero mean and unit deviation per dimension of the features (N, F) it was made from."""
 
     def __init__(self, h: Tensor) -> None:
-        self.mean, self.std = h.mean(0), h.std(0).clamp(min=1e-6)
+        self.mean, self.std = h.mean(0), h.std(0, correction=min(1, len(h) - 1)).clamp(min=1e-6)
 
     def __call__(self, h: Tensor) -> Tensor:
         return (h - self.mean) / self.std

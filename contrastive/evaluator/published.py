@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import check_above, check_at_least, check_between
+from contrastive.errors import check_above, check_at_least, check_between, naming
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver
 from contrastive.evaluator.probes import BestEpoch, accuracies, linear_layer, train_linear
 from contrastive.seeding import generator
@@ -105,7 +105,9 @@ class SGDProbe(Evaluator):
         check_at_least("evaluator.sgd_probe.weight_decay", self.weight_decay, 0, example=0)
         check_at_least("evaluator.sgd_probe.epochs", self.epochs, 1, example=100)
         check_at_least("evaluator.sgd_probe.batch_size", self.batch_size, 1, example=512)
-        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        check_above("evaluator.sgd_probe.decay", self.decay, 0, example=0.2)
+        with naming("augmentation.ops.crop", "evaluator.sgd_probe"):
+            self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         self.protocol = (
             f"linear layer on frozen features, SGD lr {self.lr:g} momentum {self.momentum:g}, {self.epochs} epochs of "
             f"batches of {self.batch_size}, lr x {self.decay:g} after {', '.join(map(str, self.milestones))}, crop and "

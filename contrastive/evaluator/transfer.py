@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, naming
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.knn import KNN
 from contrastive.evaluator.linear import Linear
@@ -45,10 +45,11 @@ class Transfer(Evaluator):
                 f"evaluator.transfer.datasets={list(self.datasets)} names one twice: "
                 "try each once, and folders whose last names differ"
             )
-        self.probes: dict[str, Evaluator] = {
-            "knn": KNN(k=self.k, temperature=self.temperature),
-            "linear": Linear(l2=self.l2, max_iter=self.max_iter),
-        }
+        self.probes: dict[str, Evaluator] = {}
+        with naming("evaluator.knn", "evaluator.transfer"):
+            self.probes["knn"] = KNN(k=self.k, temperature=self.temperature)
+        with naming("evaluator.linear", "evaluator.transfer"):
+            self.probes["linear"] = Linear(l2=self.l2, max_iter=self.max_iter)
         protocols = "; ".join(f"{name}: {item.protocol}" for name, item in self.probes.items())
         self.protocol = (
             f"on the splits of {', '.join(self.datasets)}, images of the side and with the mean and std that the "

@@ -9,6 +9,7 @@ import torch
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, listed_groups, majority_bias, pairwise_cosines
+from contrastive.evaluator.probes import Standardizer
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
 from contrastive.experiment.summary import finished
@@ -68,6 +69,17 @@ def test_a_bias_that_is_in_the_features_is_read_from_them():
         train, val, test = (biased(n, visible=visible) for n in (100, 60, 200))
         sets = FeatureSets(bank=train, train=train, val=val, test=test, n_classes=4, n_biases=3)
         assert low <= BiasAudit()(sets).audit["bias_top1"] <= high
+
+
+def test_nothing_is_reported_where_no_image_conflicts_and_one_image_to_learn_from_is_enough():
+    images = biased(40, visible=True)
+    usual = Features(images.h, images.label, images.label % 3)
+    one = Features(*(part[:1] for part in (usual.h, usual.label, usual.bias)))
+    guess = {"linear": usual.label}
+    sets = FeatureSets(bank=usual, train=usual, val=one, test=usual, n_classes=4, n_biases=3, predictions=guess)
+    audit = BiasAudit(metric="conflicting_top1")(sets).audit
+    assert "reported" not in audit and audit["linear"]["aligned_top1"] == 100
+    assert Standardizer(one.h)(one.h).eq(0).all()
 
 
 def test_the_bias_is_read_by_a_fit_on_the_validation_images():
