@@ -56,7 +56,9 @@ class PerImage:
         if transform is None:
             raise ConfigError("augmentation=callable needs a function: try augmentation.transform=my_module.transform")
         check_choice("augmentation.image", image, ("auto", "pil", "numpy", "tensor"))
-        if not isinstance(workers, str):
+        if isinstance(workers, str):
+            check_choice("augmentation.workers", workers, ("auto",))
+        else:
             check_at_least("augmentation.workers", workers, 0, example="auto")
         self.transform, self.workers = transform, workers
         whole = function.func if isinstance(function, partial) else function

@@ -32,7 +32,7 @@ from contrastive.run.files import (
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed, counted, show
 from contrastive.training.features import feature_sets
-from contrastive.training.precision import Normalize, bears_channels_last, set_tf32
+from contrastive.training.precision import Normalize, bears_channels_last
 from contrastive.training.progress import announced
 from contrastive.types import Data
 
@@ -75,7 +75,6 @@ def evaluate_run(
     data, data_hash, _ = load_data(settings.dataset)
     _warn_of_other_images(run, config, settings, data_hash)
     device = start_device(settings.device)
-    set_tf32("fp32")
     # the code of encoder, augmentation, evaluators and dataset
     sources = {key: config.get(key) for key in ("encoder", "augmentation")}
     sources |= {"dataset": settings.dataset, "evaluator": settings.evaluator}

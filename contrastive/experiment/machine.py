@@ -17,6 +17,7 @@ from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
 from contrastive.run.files import run_state
 from contrastive.text import counted
+from contrastive.training.precision import set_tf32
 from contrastive.types import Data
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
@@ -62,7 +63,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def start_device(name: str, *, deterministic: bool = False) -> torch.device:
-    """The device of a name, made torch's own; sets how cuDNN and torch choose between algorithms.
+    """The device of a name, made torch's own; sets how cuDNN and torch choose between algorithms, and float32.
 
     Args:
         deterministic: only algorithms that give the same bits each time. torch raises RuntimeError where it has none.
@@ -81,6 +82,7 @@ def start_device(name: str, *, deterministic: bool = False) -> torch.device:
         torch.cuda.set_device(device)
         torch.backends.cudnn.deterministic = deterministic
         torch.backends.cudnn.benchmark = not deterministic  # every step has the same shapes
+    set_tf32("fp32")  # torch's default lets convolutions round; a run that asks for it sets it
     return device
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.config.compose import importable
@@ -15,7 +16,7 @@ from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote
 from contrastive.experiment.build import load_data
-from contrastive.experiment.encoder import load_run_encoder
+from contrastive.experiment.encoder import open_encoder
 from contrastive.experiment.machine import start_device
 from contrastive.run.files import RunState
 from contrastive.training.features import extract
@@ -99,9 +100,7 @@ def judged(path: Path, state: RunState, *, device: str = "auto", folders: Sequen
         ConfigError: the weights are gone, or see `run_data`.
     """
     data, chosen = run_data(path, state, folders=folders), start_device(device)
-    with importable(folders):
-        check_targets({"encoder": state.config["encoder"]}, folders)
-        encoder, transform = load_run_encoder(path, state.config)
+    encoder, transform = open_encoder(path, folders)
     encoder, normalize = encoder.to(chosen), Normalize(transform.mean, transform.std, device=chosen)
     rows = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1) if data.classes else torch.arange(len(data.pretrain))
     with announced("encoding the images"):
@@ -126,7 +125,8 @@ def plane(h: Tensor) -> dict[str, Tensor]:
     """{name: (N, 2)} of features (N, F) scaled to length 1: principal components, and UMAP where it is installed."""
     x = unit(h.double())
     x = x - x.mean(0)
-    flat = {"PCA": x @ torch.linalg.svd(x, full_matrices=False).Vh[:2].T}
+    xy = x @ torch.linalg.svd(x, full_matrices=False).Vh[:2].T
+    flat = {"PCA": F.pad(xy, (0, 2 - xy.shape[1]))}  # a single image has one component
     try:
         from umap import UMAP  # no dependency: it brings numba
     except ImportError:

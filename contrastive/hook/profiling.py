@@ -28,7 +28,7 @@ def profiler(folder: Path, *, steps: int, device: torch.device) -> profile:
     def write(recorded: profile) -> None:
         folder.mkdir(exist_ok=True)
         recorded.export_chrome_trace(str(folder / "trace.json.gz"))
-        order = f"self_{device.type}_time_total"
+        order = f"self_{'cuda' if device.type == 'cuda' else 'cpu'}_time_total"
         (folder / "operations.txt").write_text(recorded.key_averages().table(sort_by=order, row_limit=ROWS) + "\n")
 
     active = max(1, min(STEPS, steps - WARM_UP))

@@ -14,8 +14,8 @@ class PairLoss(nn.Module):
 
     Args:
         loss: of this package.
-        memory_bank_size: negatives kept of earlier batches, or (number, dimension): the loss of MoCo, in which out1 is
-            of the network that follows and the bank has all negatives. 0 for none: the batch has them, as in SimCLR.
+        memory_bank_size: (number, dimension) of outputs kept of earlier batches: the loss of MoCo, in which out1 is of
+            the network that follows and the bank has all negatives. 0 for none: the batch has them, as in SimCLR.
         gather_distributed: take the batches of all processes together.
     """
 

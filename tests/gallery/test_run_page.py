@@ -120,6 +120,7 @@ def test_the_map_is_that_of_principal_components(monkeypatch: pytest.MonkeyPatch
     x = x - x.mean(0)
     values, vectors = np.linalg.eigh(x.T @ x)
     assert np.allclose(np.abs(maps["PCA"]), np.abs(x @ vectors[:, values.argsort()[::-1][:2]]))
+    assert plane(h[:1])["PCA"].tolist() == [[0, 0]]
 
 
 def test_umap_is_in_the_menu_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, found: Judged) -> None:
