@@ -28,17 +28,18 @@ def main(words: list[str]) -> int:
     parser.add_argument("-o", dest="file", metavar="FILE", type=Path, required=True, help="what is written, as above")
     parser.add_argument("--half", action="store_true", help="features of 16 bits")
     parser.add_argument("--device", default="auto", help="as in train.py; default: auto")
+    parser.add_config_dir()
     options = parser.parse_args(words)
 
     import torch  # late: it takes seconds
 
-    from contrastive.experiment.encoder import load_encoder
-    from contrastive.experiment.machine import choose_device
+    from contrastive.experiment.encoder import open_encoder
+    from contrastive.experiment.machine import start_device
     from contrastive.export.embed import embed, items_of, written_files
 
     files = written_files(options.file, options.places)
-    device = choose_device(options.device)
-    encoder, transform = load_encoder(options.run)
+    device = start_device(options.device)
+    encoder, transform = open_encoder(options.run, options.folders)
     dtype = torch.float16 if options.half else torch.float32
     found = embed(encoder, transform, items_of(options.places), device=device, dtype=dtype)
     found.write(options.file)

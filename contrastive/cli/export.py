@@ -22,6 +22,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--pt2", action="store_true", help="encoder.pt2, the same for torch.export.load alone")
     parser.add_argument("--torchvision", action="store_true", help="encoder.pth, for torchvision's own network")
     parser.add_argument("--license", default="unknown", help="license in the model card; default: unknown")
+    parser.add_config_dir()
     options = parser.parse_args(words)
     if not (options.onnx or options.pt2 or options.torchvision or options.huggingface):
         raise ConfigError("nothing to write: try --onnx, --pt2, --torchvision or --huggingface DIR")
@@ -35,13 +36,12 @@ def main(words: list[str]) -> int:
     from contrastive.export.program import export_onnx, export_pt2
     from contrastive.export.torchvision import export_torchvision
 
-    for wanted, export in (
-        (options.onnx, export_onnx),
-        (options.pt2, export_pt2),
-        (options.torchvision, export_torchvision),
-    ):
-        if wanted:
-            print(export(run))
+    if options.onnx:
+        print(export_onnx(run, options.folders))
+    if options.pt2:
+        print(export_pt2(run, options.folders))
+    if options.torchvision:
+        print(export_torchvision(run))
     if options.huggingface:
         print(export_huggingface(run, options.huggingface, license=options.license))
     return 0

@@ -1,6 +1,7 @@
 """Use a trained encoder: the network and the transform of its images from a run, or from its file alone."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from torch import Tensor, nn
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2.functional import center_crop, resize
 
-from contrastive.config.targets import resolve_builtin
+from contrastive.config.compose import importable
+from contrastive.config.targets import check_targets, resolve_builtin
 from contrastive.dataset.folder.bands import RGB_8, Kind, bands
-from contrastive.dataset.folder.decode import resize_and_crop, to_rgb, upright
+from contrastive.dataset.folder.decode import FORMATS, resize_and_crop, whole_rgb
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
-from contrastive.run.files import ENCODER, HEAD, encoder_node, run_below, weights_path
+from contrastive.run.files import ENCODER, HEAD, encoder_node, read_config, run_below, weights_path
 from contrastive.run.kinds import HeadMetadata
 from contrastive.run.weights import channels_of, read_weights
 from contrastive.text import counted
@@ -42,8 +44,8 @@ class Transform:
         size: (H, W) of the result.
         mean: per channel, of images scaled to [0, 1].
         std: per channel, of images scaled to [0, 1].
-
         dtype: of the images, uint8 or uint16.
+        orientation: turn images upright as their EXIF orientation says.
 
     Shapes: an image, or a list of them, → float32 (N, K, H, W) with as many channels K as `mean` has. An image is a
     path, a PIL image, or an array (h, w, K) or (h, w) of numpy; tensors are (K, h, w) or (N, K, h, w). Only images of
@@ -54,6 +56,7 @@ class Transform:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     dtype: torch.dtype = torch.uint8
+    orientation: bool = True
 
     def __call__(self, image: Picture | list[Picture] | Tensor) -> Tensor:
         if isinstance(image, Tensor):
@@ -95,20 +98,21 @@ class Transform:
         return image if image.ndim == 4 else image[None]
 
     def _pixels(self, image: Picture) -> Tensor:
-        """An image → (1, K, h, w), resized as `dataset=image_folder` does it."""
+        """An image → (1, K, h, w), read and resized as `dataset=image_folder` does it."""
         if isinstance(image, Tensor) or (isinstance(image, np.ndarray) and image.ndim > 3):
             raise ConfigError(
                 f"the transform takes one tensor of all images, got {type(image).__name__} {tuple(image.shape)}: "
                 "try torch.stack(images), or torch.from_numpy(images)"
             )
         side = self.size[0] if self.size[0] == self.size[1] else None
-        if self.kind != RGB_8:
-            return torch.from_numpy(bands(image, side, self.kind))[None]
+        if self.kind != RGB_8 or (isinstance(image, str | Path) and Path(image).suffix.lower() == ".npy"):
+            return torch.from_numpy(bands(image, side, self.kind, orientation=self.orientation))[None]
         if isinstance(image, str | Path):
-            with Image.open(image) as file:
-                picture = to_rgb(upright(file))
+            with Image.open(image, formats=FORMATS) as file:
+                picture = whole_rgb(file, max(self.size), orientation=self.orientation)
         else:
-            picture = to_rgb(upright(Image.fromarray(image) if isinstance(image, np.ndarray) else image))
+            opened = Image.fromarray(image) if isinstance(image, np.ndarray) else image
+            picture = whole_rgb(opened, max(self.size), orientation=self.orientation)
         if side is not None:
             picture = resize_and_crop(picture, side)
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
@@ -142,7 +146,8 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     _load(encoder, tensors, file)
     dtype = torch.uint16 if metadata.get("dtype") == "uint16" else torch.uint8
     mean, std = tuple(metadata["mean"]), tuple(metadata["std"])
-    return encoder.eval(), Transform(size=(height, width), mean=mean, std=std, dtype=dtype)
+    upright = metadata.get("orientation", True)
+    return encoder.eval(), Transform(size=(height, width), mean=mean, std=std, dtype=dtype, orientation=upright)
 
 
 def find_weights(path: str | Path) -> Path:
@@ -158,6 +163,21 @@ def find_weights(path: str | Path) -> Path:
     if (place / PUBLISHED).is_file():
         return place / PUBLISHED
     return weights_path(run_below(place, ENCODER) if place.is_dir() else place)
+
+
+def open_encoder(path: str | Path, folders: Sequence[Path] = ()) -> tuple[nn.Module, Transform]:
+    """`load_encoder`, of a run also with a network of one's own.
+
+    Args:
+        folders: of modules that the run's configuration may name, those of --config-dir.
+    """
+    run = find_weights(path).parent
+    if not (run / "config.yaml").exists():
+        return load_encoder(path)
+    with importable(folders):
+        config = read_config(run)
+        check_targets({"encoder": config["encoder"]}, folders)
+        return load_run_encoder(run, config)
 
 
 def load_run_encoder(run: Path, config: dict[str, Any]) -> tuple[nn.Module, Transform]:
@@ -205,7 +225,7 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
     if target is None or not plain:
         raise ConfigError(
             f"the file's {group} {node.get('_target_')} is not part of contrastive and not built from a file: if you "
-            f"trust it, build it yourself and try load_encoder(PATH, encoder=module)"
+            "trust it, build it yourself and try load_encoder(PATH, encoder=module)"
         )
     try:
         network: nn.Module = target(**arguments)

@@ -6,6 +6,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from PIL import Image
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from contrastive.dataset.folder.decode import FORMATS
 from contrastive.dataset.folder.table import named_images
 from contrastive.dataset.shard.store import beside, names_of_files
 from contrastive.dataset.shard.tar import key_and_suffix
@@ -77,15 +79,15 @@ class Embedding:
         import pandas as pd  # late: it takes a second
 
         columns = pd.DataFrame(features, columns=list(map(str, range(features.shape[1]))))
-        table = pd.concat([pd.DataFrame({"path": self.path, "label": self.label}), columns], axis=1)
+        names = {"path": map(_as_text, self.path), "label": map(_as_text, self.label)}
+        table = pd.concat([pd.DataFrame({key: list(texts) for key, texts in names.items()}), columns], axis=1)
         with atomic(file) as part:
-            if file.suffix == ".csv":
-                table.to_csv(part, index=False)
-                return
-            try:
-                table.to_parquet(part, index=False)
-            except ImportError as error:
-                raise ConfigError(".parquet needs pyarrow: try pip install pyarrow, or a file .npz") from error
+            (table.to_csv if file.suffix == ".csv" else table.to_parquet)(part, index=False)
+
+
+def _as_text(name: str) -> str:
+    """The name of a file, its bytes that are no UTF-8 as \\xe9."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def written_files(file: Path, places: Sequence[Path]) -> list[Path]:
@@ -95,11 +97,14 @@ def written_files(file: Path, places: Sequence[Path]) -> list[Path]:
         places: what is embedded.
 
     Raises:
-        ConfigError: another suffix, a file that is one of the places, or a table beside an .npy that is none of ours.
+        ConfigError: another suffix, a file that is one of the places, a table beside an .npy that is none of ours, or
+            a package is missing.
     """
     other = f"try -o {file.stem or 'features'}"
     if file.suffix not in SUFFIXES:
         raise ConfigError(f"{file} must end in {', '.join(SUFFIXES)}: {other}.npz")
+    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ConfigError(".parquet needs pyarrow: try pip install pyarrow, or a file .npz")
     table = file.with_suffix(".csv")
     files = [file, table] if file.suffix == ".npy" else [file]
     for own in files:
@@ -160,7 +165,7 @@ def _image(item: Item, transform: Transform) -> Tensor | str:
         source = item.source()
         if isinstance(source, str):
             return transform(source)
-        with Image.open(source) as picture:
+        with Image.open(source, formats=FORMATS) as picture:
             return transform(picture)
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged
         return " ".join(str(error).split()) or type(error).__name__

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.targets import resolve_builtin
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import with_defaults
@@ -109,6 +110,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         dataset=code(metadata["dataset"].rpartition(".")[2]),
         epochs=metadata["encoder"]["epochs"],
         start=plain(metadata["encoder"]["weights"] or came_with),
+        network="" if resolve_builtin(metadata["node"].get("_target_"), "encoder") else ", encoder=YOUR_NETWORK",
         dtype="uint16" if metadata.get("dtype") == "uint16" else "uint8",
         channels=len(metadata["mean"]),
         features=plain(metadata["encoder"]["features"]),

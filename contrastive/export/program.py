@@ -3,14 +3,14 @@
 import contextlib
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import load_encoder
+from contrastive.experiment.encoder import open_encoder
 from contrastive.files import atomic
 from contrastive.run.files import weights_path
 
@@ -34,7 +34,7 @@ class FromPixels(nn.Module):
         return features
 
 
-def export_onnx(path: str | Path) -> Path:
+def export_onnx(path: str | Path, folders: Sequence[Path] = ()) -> Path:
     """Write encoder.onnx beside the encoder's file, and return its path.
 
     Its input `image` is float32 (N, K, H, W) in [0, 1], of the size that the encoder was evaluated on; its output is
@@ -42,13 +42,14 @@ def export_onnx(path: str | Path) -> Path:
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
+        folders: of the module of a network of one's own.
 
     Raises:
         ConfigError: the packages of the extra `export` are not installed, the network has a part that ONNX lacks, or
             `load_encoder` refuses the file.
     """
     target = weights_path(path).with_suffix(".onnx")
-    network, example = _traceable(path)
+    network, example = _traceable(path, folders)
     with _explained("ONNX"), warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
             network,
@@ -64,7 +65,7 @@ def export_onnx(path: str | Path) -> Path:
     return target
 
 
-def export_pt2(path: str | Path) -> Path:
+def export_pt2(path: str | Path, folders: Sequence[Path] = ()) -> Path:
     """Write encoder.pt2 beside the encoder's file, and return its path.
 
         encoder = torch.export.load("encoder.pt2").module()
@@ -72,12 +73,13 @@ def export_pt2(path: str | Path) -> Path:
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
+        folders: of the module of a network of one's own.
 
     Raises:
         ConfigError: the network cannot be traced, or `load_encoder` refuses the file.
     """
     target = weights_path(path).with_suffix(".pt2")
-    network, example = _traceable(path)
+    network, example = _traceable(path, folders)
     with _explained("a program of torch.export"):
         program = torch.export.export(network, (example,), dynamic_shapes=SHAPES)
     with atomic(target) as part, part.open("wb") as out:
@@ -85,9 +87,9 @@ def export_pt2(path: str | Path) -> Path:
     return target
 
 
-def _traceable(path: str | Path) -> tuple[FromPixels, Tensor]:
+def _traceable(path: str | Path, folders: Sequence[Path]) -> tuple[FromPixels, Tensor]:
     """The network of an encoder's file, in eval mode, and two images to trace it with."""
-    encoder, transform = load_encoder(weights_path(path))
+    encoder, transform = open_encoder(weights_path(path), folders)
     example = torch.rand(2, len(transform.mean), *transform.size)
     return FromPixels(encoder, transform.mean, transform.std).eval(), example
 

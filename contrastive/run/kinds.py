@@ -145,6 +145,7 @@ class EncoderMetadata(TypedDict):
     mean: list[float]
     std: list[float]
     dtype: NotRequired[str]  # of the images, where it is not uint8
+    orientation: NotRequired[bool]  # False where images were not turned upright
     classes: list[str]
     dataset: str
     loss: str

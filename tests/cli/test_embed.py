@@ -2,7 +2,9 @@
 
 import csv
 import importlib.util
+import os
 import shutil
+import sys
 import tarfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
+import contrastive
 from contrastive import Result, load_encoder
 from contrastive.__main__ import main
 from contrastive.errors import ConfigError
@@ -159,6 +162,45 @@ def test_mistakes_end_in_what_to_type(folder, tmp_path, monkeypatch, capsys, pla
     assert main(["embed", "digits", place, "-o", file]) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.glob("f.*"))
+
+
+def test_a_missing_package_is_said_before_the_first_image(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("contrastive.export.embed.find_spec", lambda name: None)
+    monkeypatch.setattr("contrastive.export.embed.embed", None)
+    assert main(["embed", "digits", str(folder), "-o", str(tmp_path / "f.parquet")]) == 2
+    assert ".parquet needs pyarrow: try pip install pyarrow" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux")
+def test_a_name_that_is_no_utf_8_is_written(folder, tmp_path):
+    (folder / "cat/a.png").rename(folder / os.fsdecode(b"cat/caf\xe9.png"))
+    assert main(["embed", "digits", str(folder), "-o", str(tmp_path / "f.csv")]) == 0
+    assert f"{folder}/cat/caf\\xe9.png" in pd.read_csv(tmp_path / "f.csv").path.tolist()
+
+
+def test_a_network_of_ones_own_lies_in_a_folder_that_is_named(folder, tmp_path, capsys):
+    mine, f = tmp_path / "mine", str(tmp_path / "f.npy")
+    (mine / "encoder").mkdir(parents=True)
+    (mine / "encoder/net_of_mine.yaml").write_text("_target_: net_of_mine.Net\n")
+    (mine / "net_of_mine.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Sequential):\n"
+        "    dim = 5\n"
+        "    def __init__(self):\n"
+        "        super().__init__(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 5))\n"
+    )
+    words = [word for word in TINY if not word.startswith("encoder")]
+    run = contrastive.pretrain(
+        *words, "encoder=net_of_mine", config_dir=mine, **{"hydra.run.dir": tmp_path / "run"}
+    ).path
+    assert main(["embed", str(run), str(folder), "-o", f, "-cd", str(mine)]) == 0
+    assert np.load(f).shape == (3, 5)
+    assert main(["export", str(run), "--pt2", "--huggingface", str(tmp_path / "hub"), "-cd", str(mine)]) == 0
+    assert (run / "encoder.pt2").exists()
+    assert 'load_encoder("model.safetensors", encoder=YOUR_NETWORK)' in (tmp_path / "hub/README.md").read_text()
+    capsys.readouterr()
+    assert main(["embed", str(run), str(folder), "-o", f]) == 2
+    assert "try --config-dir FOLDER, the one that holds net_of_mine.py" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

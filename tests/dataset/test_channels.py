@@ -74,7 +74,7 @@ def test_images_of_another_kind_are_left_out(tmp_path):
     assert common_kind([paths[0], tmp_path / "rgb.png"], None) == RGB_8
     data = load_image_folder(folder)
     assert len(data.pretrain) + len(data.test) == 159
-    assert "cannot be read (ill/3.npy: the image has 4 x 16 bits and others have 13 x 16 bits)" in str(data.found)
+    assert "cannot be read (ill/3.npy: the image has 4 x 16 bits, and 13 x 16 bits are expected)" in str(data.found)
 
 
 @pytest.mark.parametrize("layout", [(0, 1, 2), (2, 0, 1)])
@@ -87,7 +87,7 @@ def test_many_bands_are_read_in_either_layout(tmp_path, layout):
     assert small.shape == (13, 5, 5)
     plane = Image.fromarray(image[..., 7].astype(np.float32)).resize((6, 5), Image.Resampling.BILINEAR)
     assert np.array_equal(small[7], np.asarray(plane)[:, :5].round().astype(np.uint16))
-    with pytest.raises(ValueError, match="the image has 13 x 16 bits and others have 1 x 16 bits"):
+    with pytest.raises(ValueError, match="the image has 13 x 16 bits, and 1 x 16 bits are expected"):
         bands(image, None, GRAY_16)
     with pytest.raises(ValueError, match="float64: save them as uint8 or uint16"):
         bands(image / 2, None, MANY)

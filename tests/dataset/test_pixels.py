@@ -1,6 +1,7 @@
 """Pixels of every orientation, format, mode, depth, band and page that people have, against plain Pillow."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,8 @@ def test_photos_are_turned_in_every_way_and_counted(tmp_path: Path) -> None:
     transform = Transform(size=(12, 12), mean=(0.0,) * 3, std=(1.0,) * 3)
     assert is_upright(255 * transform(folder / "a/0.jpg")[0].numpy())
     assert is_upright(255 * transform(Image.open(folder / "a/0.jpg"))[0].numpy())
+    stored = replace(transform, orientation=False)(folder / "a/0.jpg")[0]
+    assert not is_upright(255 * stored.numpy())
 
 
 def test_a_recipe_may_leave_photos_as_they_are_stored(tmp_path: Path) -> None:

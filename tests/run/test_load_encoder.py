@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
@@ -198,6 +198,19 @@ def test_picture_becomes_the_pixels_of_an_image_folder(tmp_path):
         result = plain_transform((12, 12))([picture, Image.new("L", (20, 30))])
     assert torch.equal((result[0] * 255).round().to(torch.uint8), expected)
     assert result.shape == (2, 3, 12, 12)
+
+
+def test_files_are_read_and_refused_as_in_a_training(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 12, 3), dtype=np.uint8)
+    np.save(tmp_path / "a.npy", pixels)
+    found = plain_transform((12, 12))(tmp_path / "a.npy")[0]
+    assert torch.equal((255 * found).round().to(torch.uint8), torch.from_numpy(pixels).permute(2, 0, 1))
+    Image.fromarray(pixels[..., 0].astype(np.float32)).save(tmp_path / "f.tif")
+    with pytest.raises(ValueError, match="mode F has no fixed range"):
+        plain_transform((12, 12))(tmp_path / "f.tif")
+    Image.fromarray(pixels).save(tmp_path / "b.jpg", format="EPS")  # Pillow would start Ghostscript on it
+    with pytest.raises(UnidentifiedImageError):
+        plain_transform((12, 12))(tmp_path / "b.jpg")
 
 
 @pytest.mark.parametrize("shape", [(3, 30, 41), (2, 3, 41, 30), (1, 3, 7, 9)])

@@ -115,7 +115,7 @@ def bands(
     array = image if isinstance(image, np.ndarray) else _read(image, kind, orientation, seen)
     channels, array = _dimensions(array)
     if Kind(channels, array.dtype) != kind:
-        raise ValueError(f"the image has {Kind(channels, array.dtype)} and others have {kind}")
+        raise ValueError(f"the image has {Kind(channels, array.dtype)}, and {kind} are expected")
     height, width = array.shape[1:]
     resized = 0 if size is None else size * size * max(height, width) // max(1, min(height, width))
     if max(height * width, resized) * channels > 3 * MAX_PIXELS:

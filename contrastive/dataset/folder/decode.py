@@ -68,13 +68,26 @@ def decode(
     """
     try:
         with Image.open(path, formats=FORMATS) as opened:
-            if fault := refusal(opened, size):
-                return fault
-            picture = to_rgb(upright(opened, orientation=orientation, seen=seen), seen)
-            picture = resize_and_crop(picture, size) if frame is None else shrink(picture, frame)
+            whole = whole_rgb(opened, size, orientation=orientation, seen=seen)
+            picture = resize_and_crop(whole, size) if frame is None else shrink(whole, frame)
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged
         return " ".join(str(error).split()) or type(error).__name__
     return np.asarray(picture).transpose(2, 0, 1)
+
+
+def whole_rgb(
+    opened: Image.Image, size: int, *, orientation: bool = True, seen: list[str] | None = None
+) -> Image.Image:
+    """The whole image in RGB, upright; raises ValueError for one that is refused.
+
+    Args:
+        size: that it will be resized to.
+        orientation: as in `decode`.
+        seen: as in `decode`.
+    """
+    if fault := refusal(opened, size):
+        raise ValueError(fault)
+    return to_rgb(upright(opened, orientation=orientation, seen=seen), seen)
 
 
 def refusal(opened: Image.Image, size: int) -> str | None:
