@@ -92,7 +92,8 @@ class _ByOperations(torch.autograd.Function):
         context.save_for_backward(x, weight, mean, invstd)
         context.has_bias = bias is not None
         context.mark_non_differentiable(mean, variance)
-        return out.to(x.dtype), mean, variance
+        # torch 2.11, compiled, loses the gradient of a Function that ends in a conversion to the type it has
+        return out if out.dtype == x.dtype else out.to(x.dtype), mean, variance
 
     @staticmethod
     def backward(context: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:

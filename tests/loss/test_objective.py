@@ -67,9 +67,14 @@ def test_objective_compiles_into_one_graph(group, name):
     terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
     eager, inputs = objective(*terms), batch(views=3)
     inputs.outputs["map"] = torch.randn(N, 3, MAP, 2, 2)
+    leaves = [output.requires_grad_() for output in inputs.outputs.values()]
     torch.compiler.reset()  # or it gives up after eight objectives
     compiled = torch.compile(eager, fullgraph=True, backend="eager")  # which raises where the graph would break
-    torch.testing.assert_close(compiled(inputs), eager(inputs))
+    found, expected = compiled(inputs), eager(inputs)
+    torch.testing.assert_close(found, expected)
+    found, expected = (torch.autograd.grad(value, leaves, allow_unused=True) for value in (found, expected))
+    torch.testing.assert_close(found, expected)
+    assert any(gradient is not None and gradient.any() for gradient in found)
 
 
 def test_a_classifier_exists_only_if_a_term_reads_logits():
