@@ -82,11 +82,13 @@ class ColorJitter(Operation):
         brightness, contrast, saturation, hue, order = (
             parameters[key] for key in ("brightness", "contrast", "saturation", "hue", "order")
         )
-        changed = x if self.channels is None else x[:, list(self.channels)]
+        planes = x.unbind(1)  # not by an index, which a GPU would read from the host in each step
+        changed = x if self.channels is None else torch.stack([planes[c] for c in self.channels], 1)
         if changed.shape[1] == 3:
             changed = color_jitter(changed, torch.stack([brightness, contrast, saturation], 1), hue, order)
         else:
             changed = intensity_jitter(changed, torch.stack([brightness, contrast], 1), order)
         if self.channels is None:
             return changed
-        return x.index_copy(1, torch.tensor(self.channels, device=x.device), changed)
+        new = dict(zip(self.channels, changed.unbind(1), strict=True))
+        return torch.stack([new.get(c, plane) for c, plane in enumerate(planes)], 1)

@@ -18,6 +18,7 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.average.base import Average
 from contrastive.config.check_types import check_components
+from contrastive.config.identity import CHANGES_TRAINING
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
@@ -109,12 +110,12 @@ class Parts:
         """The loss and, if there is one, the regularizer."""
         return [self.loss] if self.regularizer is None else [self.loss, self.regularizer]
 
-    @property
-    def of_a_step(self) -> list[object]:
-        """The modules of a training step, its augmentation and the operations of that."""
+    def of_a_step(self, settings: Settings) -> list[object]:
+        """The modules of a training step, its augmentation and the operations of that, and hooks that change it."""
         modules = [module for part in (*self.terms, self.encoder, self.head) for module in part.modules()]
         operations = self.augmentation.ops.values() if isinstance(self.augmentation, Compose) else ()
-        return [*modules, self.augmentation, *operations]
+        changing = [hook for name, hook in self.hooks.items() if settings.hook[name].get(CHANGES_TRAINING)]
+        return [*modules, self.augmentation, *operations, *changing]
 
 
 def build(settings: Settings, given: Data | None = None) -> Experiment:
@@ -133,7 +134,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     parts = build_parts(settings)
     graphs = choose_graphs(
         settings.graphs, device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk,
-        optimizer=trial_optimizer(settings), made_of=parts.of_a_step,
+        optimizer=trial_optimizer(settings), made_of=parts.of_a_step(settings),
     )  # fmt: skip
     # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
     with nullcontext() if "cache" in settings.dataset else main_process_first():

@@ -4,7 +4,9 @@ A graph reads and writes fixed memory and knows no Python. So the batch, the lea
 copied to where it reads them before each replay, and what a step decides on the host must be the same each time.
 """
 
+import gc
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -37,7 +39,7 @@ def choose_graphs(
 
     Args:
         setting: auto | True | False.
-        made_of: modules of the step, its augmentation and the operations of that.
+        made_of: modules of the step, its augmentation and the operations of that, and hooks that change training.
 
     Raises:
         ConfigError: True, and the steps cannot be captured.
@@ -99,6 +101,7 @@ class GraphedStep(TrainStep):
 
     def _start(self, batch: Batch, generator: torch.Generator) -> None:
         """Make all that lies in fixed memory, but for weights and optimizer."""
+        gc.collect()  # a step of an earlier run, which holds itself, would keep the memory of its graph
         device = batch.image.device
         self._batch = copied(batch)
         self._rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
@@ -128,7 +131,7 @@ class Captured:
     """
 
     def __init__(self, generator: torch.Generator) -> None:
-        self.generator, self.stream = generator, torch.cuda.Stream(generator.device)
+        self.generator, self.stream = generator, capture_stream(generator.device)
         self.graph: torch.cuda.CUDAGraph | None = None
         self.n_run = 0
 
@@ -165,6 +168,12 @@ class Captured:
                 f"the step cannot be captured as a CUDA graph ({str(cause).splitlines()[0]}): try graphs=false"
             ) from error
         return graph, output
+
+
+@cache
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """The one stream of the process that captures on this device; torch has 32, one of which copies batches."""
+    return torch.cuda.Stream(device)
 
 
 def copied(batch: Batch) -> Batch:

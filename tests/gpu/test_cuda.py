@@ -22,7 +22,6 @@ from contrastive.distributed.cores import gpus_for
 from contrastive.distributed.launch import launch
 from contrastive.distributed.pool import Died, run_in_processes
 from contrastive.distributed.signals import Stop
-from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import build
 from contrastive.experiment.run import features, run_experiment
@@ -397,8 +396,9 @@ def test_too_little_memory_is_a_sentence(composed, tmp_path):
     allowed = torch.cuda.memory_reserved() + 2**28
     torch.cuda.set_per_process_memory_fraction(allowed / torch.cuda.get_device_properties(0).total_memory)
     try:
-        with pytest.raises(ConfigError, match=r"the GPU has too little memory.*try .*grad_cache_chunk"):
+        with pytest.raises(torch.OutOfMemoryError) as found:
             run_experiment(composed(*SMALL, *LARGE), tmp_path)
+        assert re.search(r"the GPU has too little memory.*try .*grad_cache_chunk", user_message(found.value))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
 

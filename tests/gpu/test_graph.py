@@ -389,6 +389,27 @@ def test_auto_captures_no_code_of_the_user_and_says_what_to_type(capsys):
     assert choose_graphs(True, **own)
 
 
+HOOK = """
+from contrastive.training.hook import Hook
+
+
+class Cooling(Hook):
+    def on_epoch_start(self, training, epoch): ...
+"""
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_auto_captures_no_step_that_a_hook_changes(composed, monkeypatch, tmp_path, changes):
+    (tmp_path / "cooling.py").write_text(HOOK)
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[object] = []
+    monkeypatch.setattr(building, "choose_graphs", lambda *_, made_of, **__: seen.extend(made_of))
+    settings = composed(*TINY, "epochs=1")
+    node = {"_target_": "cooling.Cooling", "changes_training": changes}
+    build(replace(settings, hook={**settings.hook, "cooling": node}))
+    assert ("Cooling" in [type(part).__name__ for part in seen]) == changes
+
+
 def test_several_processes_are_refused_and_auto_leaves_them(monkeypatch):
     monkeypatch.setattr(graph, "world_size", lambda: 2)
     assert not choose_graphs("auto", **SOUND)
