@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from contrastive.listing.names import is_of_a_tool
 
-# the settings that name files, of any dataset
+# the settings that name files, of any dataset; in one of your own a setting that is the path of a file does, too
 KEYS = ("root", "test", "val", "unlabeled", "table", "images", "labels", "test_images", "test_labels")
 
 
@@ -35,10 +35,17 @@ def places(dataset: Mapping[str, Any]) -> dict[str, Place]:
     """
     if str(dataset["_target_"]).startswith("contrastive.") and "cache" not in dataset:
         return {}
-    typed = {key: value for key in KEYS if isinstance(value := dataset.get(key), str)}
+    texts = {key: value for key, value in dataset.items() if isinstance(value, str) and key != "cache"}
+    typed = {key: value for key, value in texts.items() if key in KEYS or _is_file(value)}
     if "table" in typed:
         typed["table"] = str(Path(typed.get("root", "")) / typed["table"])
     return {key: _place(value, cache=str(dataset.get("cache"))) for key, value in typed.items()}
+
+
+def _is_file(value: str) -> bool:
+    """Whether a text is the path of a file, or of a folder: a word alone, such as train, is none."""
+    path = os.path.expanduser(value)
+    return os.path.isfile(path) or (os.sep in value and os.path.isdir(path))
 
 
 def _place(value: str, *, cache: str) -> Place:

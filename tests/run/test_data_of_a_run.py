@@ -95,6 +95,8 @@ def test_a_table_files_patterns_and_urls_have_places(tmp_path):
     (tmp_path / "01.tar").write_text("longer than before")
     assert pattern["root"]["listing"] and here(tmp_path / "{00..01}.tar") != pattern
     assert here(tmp_path / "none")["root"] == {"path": str(tmp_path / "none"), "listing": None}
+    own = {"_target_": "mine.spectra", "path": str(tmp_path / "x.npy"), "folder": str(tmp_path), "split": "train"}
+    assert set(places(own)) == {"path", "folder"}
     assert places({**NODE, "root": "s3://bucket/train"})["root"] == {"path": "s3://bucket/train", "listing": ""}
 
 
