@@ -14,7 +14,7 @@ from pathlib import Path
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.identity import dataset_name, flatten, option_name
 from contrastive.errors import ConfigError
-from contrastive.run.files import RunState, run_state
+from contrastive.run.files import RunState, files_below, run_state
 from contrastive.study.names import told_apart, typed_words, without_shared
 
 EVERY = 30.0  # seconds between looks for new runs
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
 
 def link(folders: list[Path], links: Path) -> dict[str, Path]:
     """Make `links` hold a link to each run with event files, and nothing else; returns {name: run}."""
-    paths = dict.fromkeys(event.parent.resolve() for folder in folders for event in sorted(folder.rglob("events.*")))
+    paths = dict.fromkeys(event.parent.resolve() for folder in folders for event in files_below(folder, "events.*"))
     known = {path: state for path in paths if (state := run_state(path)).config}
     names = dict(zip(short_names(known), known, strict=True))
     for old in links.iterdir():

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from contrastive.errors import ConfigError
 from contrastive.run import log
-from contrastive.run.files import RunState, is_locked, read_failure, run_state
+from contrastive.run.files import RunState, files_below, is_locked, read_failure, run_state
 from contrastive.study.names import protocols_apart
 from contrastive.study.runs import protocol_of
 
@@ -46,7 +46,7 @@ def runs_seen(folders: Iterable[Path]) -> list[Seen]:
     Raises:
         ConfigError: there is none.
     """
-    files = [file for folder in folders for file in folder.rglob("config.yaml")]
+    files = [file for folder in folders for file in files_below(folder, "config.yaml")]
     # other programs have a file of this name, too, such as wandb inside a run; only a run has both
     paths = sorted({file.parent for file in files if (file.parent / "environment.json").exists()})
     if not paths:

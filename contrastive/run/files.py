@@ -1,6 +1,7 @@
 """What a run directory holds, and its configuration, environment, result and evaluations, read as data: anybody may
 have written them. Imports no torch."""
 
+import fnmatch
 import hashlib
 import json
 import os
@@ -121,13 +122,25 @@ def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[
         )
 
 
+def files_below(folder: Path, pattern: str) -> list[Path]:
+    """The files of this name in and below a folder, by path; in linked folders, too, each folder once."""
+    found, entered = [], set()
+    for top, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(top)) in entered:  # links may form a circle
+            folders.clear()
+            continue
+        entered.add(real)
+        found += [Path(top, name) for name in fnmatch.filter(names, pattern)]
+    return sorted(found)
+
+
 def runs_below(folder: Path, name: str = RESULT) -> list[Path]:
     """The directories of runs in and below a folder that hold a file of this name, by path.
 
     Raises:
         ConfigError: there is none.
     """
-    found = sorted(file.parent for file in folder.rglob(name))
+    found = [file.parent for file in files_below(folder, name)]
     if not found and (folder / RESULT).exists():
         raise ConfigError(f"{folder / name} is missing: remove {RESULT} beside it and try its command again")
     if not found and (folder / "config.yaml").exists():

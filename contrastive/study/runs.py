@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from contrastive.config.identity import dataset_name, identity, is_identity, option_name
 from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
-from contrastive.run.files import RunState, read_evaluations, run_state
+from contrastive.run.files import RESULT, RunState, files_below, read_evaluations, run_state
 
 MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
 DATA_SEED = "dataset.data_seed"
@@ -72,7 +72,7 @@ def find_runs(folders: list[Path]) -> tuple[list[Finished], list[str]]:
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder: try outputs, or another folder of finished runs")
     runs, notes = [], []
-    for path in dict.fromkeys(path.parent for folder in folders for path in sorted(folder.rglob("result.json"))):
+    for path in dict.fromkeys(path.parent for folder in folders for path in files_below(folder, RESULT)):
         files = run_state(path)
         if files.kind != "finished":
             notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
@@ -80,7 +80,7 @@ def find_runs(folders: list[Path]) -> tuple[list[Finished], list[str]]:
         settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
         runs.append(Finished(path, settings.pop("seed"), settings, files))
     _join_sources(runs)
-    begun = dict.fromkeys(file.parent for folder in folders for file in sorted(folder.rglob("environment.json")))
+    begun = dict.fromkeys(file.parent for folder in folders for file in files_below(folder, "environment.json"))
     if unfinished := [str(path) for path in begun if not (path / "result.json").exists()]:
         more = f" and {len(unfinished) - N_NAMED} more" if len(unfinished) > N_NAMED else ""
         notes.append(f"not finished and not counted: {', '.join(unfinished[:N_NAMED])}{more}")

@@ -9,7 +9,7 @@ from filelock import lock_descriptor
 
 from contrastive.cli import runs
 from contrastive.errors import ConfigError
-from contrastive.run.files import is_locked, lock
+from contrastive.run.files import files_below, is_locked, lock
 from contrastive.run.log import read_points
 from contrastive.text import marked, show
 from tests.helpers import ROOT, SOUND_ENVIRONMENT, write_finished
@@ -102,3 +102,12 @@ def test_color_is_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setenv("NO_COLOR", "1")
     show(marked("done", "green"))
     assert capsys.readouterr().out == "done\n\x1b[32mdone\x1b[0m\ndone\n"
+
+
+def test_runs_in_linked_folders_are_found_once(tmp_path):
+    (tmp_path / "scratch/a").mkdir(parents=True)
+    (tmp_path / "scratch/a/result.json").write_text("{}")
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs/cifar10").symlink_to(tmp_path / "scratch")
+    (tmp_path / "scratch/circle").symlink_to(tmp_path / "outputs")
+    assert files_below(tmp_path / "outputs", "result.json") == [tmp_path / "outputs/cifar10/a/result.json"]
