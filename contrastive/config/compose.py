@@ -5,8 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+
 from contrastive.config.arguments import Parser
 from contrastive.config.naming import searched_in  # which also registers the resolver that names run directories
+from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 
 
@@ -33,6 +37,18 @@ def folders_in(words: Sequence[str]) -> list[Path]:
         return take_config_dirs(list(words))[0]
     except ConfigError:
         return []
+
+
+@contextmanager
+def composing() -> Iterator[None]:
+    """Within, Hydra composes this package's configuration, also in a program with a Hydra of its own."""
+    before = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = before  # which may be another instance by now
 
 
 @contextmanager

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from omegaconf import open_dict
 from PIL import Image
 from torch import Tensor, nn
 
 from contrastive import notebook
 from contrastive.config.check_types import typed
-from contrastive.config.compose import importable, search_path
+from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
-from contrastive.config.mistaken import quote_paths
-from contrastive.config.paths import CONFIGS
+from contrastive.config.mistaken import expanded, quote_paths
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
@@ -194,12 +193,12 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     if callable(own := settings.get("augmentation")):
         settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
-    overrides = [*quote_paths(words), *(f"{key}={typed(value)}" for key, value in settings.items())]
+    overrides = [*quote_paths(words), *(f"{key}={typed(_expanded(key, value))}" for key, value in settings.items())]
     if data is not None:
         overrides = _of_arrays(overrides)
     own_folders = [] if config_dir is None else [Path(config_dir).resolve()]
     try:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        with composing():
             cfg = compose("train", [*overrides, *search_path(own_folders)], return_hydra_config=True)
             with open_dict(cfg):
                 cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
@@ -219,6 +218,11 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
+
+
+def _expanded(key: str, value: Any) -> Any:
+    """A path's ~ as the folder that it stands for."""
+    return expanded(key, str(value)) if isinstance(value, str | Path) else value
 
 
 def _dotted_name(function: Any) -> str:

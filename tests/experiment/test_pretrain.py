@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -142,3 +143,13 @@ def test_python_and_the_command_line_make_the_same_run(result, tmp_path):
     one, two = (json.loads((path / "result.json").read_text()) for path in (tmp_path / "run", result.path))
     assert without_time(one) == without_time(two)
     assert logged_lines(tmp_path / "run") == logged_lines(result.path)
+
+
+def test_it_runs_inside_of_a_hydra_program_of_ones_own_and_takes_a_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/mine.yaml").write_text("lr: 3\n")
+    with initialize_config_dir(str(tmp_path / "conf"), version_base="1.3"):
+        found = pretrain(*TINY, "epochs=0", **{"hydra.run.dir": "~/größe"})
+        assert compose("mine").lr == 3
+    assert found.path == tmp_path / "größe"

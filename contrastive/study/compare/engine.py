@@ -13,13 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.compose import importable, search_path
+from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.identity import config_hash, flatten, key_of, targets
 from contrastive.config.neighbors import did_you_mean
-from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
@@ -78,7 +77,7 @@ def run_comparison(
             are due that would not end in these seconds.
     """
     plans, all_time = read_plans(words), TimeLeft(seconds=seconds)
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
+    with composing(), importable([Path.cwd(), *folders]):
         contests = [contest_of(plan, folders) for plan in plans]  # mistakes are answered before torch is imported
         common = list(plans[0].common)
         on_cpu, device = this_device(common)
