@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
     # with a default, argparse does not name it among what is missing
     parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", default=[], help=known)
     parser.add_argument("--per-shard", type=int, default=10_000, metavar="N", help="images in a shard; default: 10000")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     if url := next((word for word in words if is_url(word)), None):
         raise ConfigError(
             f"pack reads and writes folders of this machine, got {without_secrets(url)}: try a folder, and upload that"

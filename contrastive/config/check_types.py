@@ -116,4 +116,4 @@ def typed(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{','.join(f'{key}:{typed(item)}' for key, item in value.items())}}}"
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if re.fullmatch(r"[\w./+-]+", text) else QuotedString(text, Quote.single).with_quotes()
+    return text if re.fullmatch(r"[\w./+-]+", text, re.ASCII) else QuotedString(text, Quote.single).with_quotes()

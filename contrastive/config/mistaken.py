@@ -58,7 +58,8 @@ DATASET_PATHS = tuple(key for key in PATHS if key.startswith("dataset."))
 
 
 def quote_paths(words: Sequence[str]) -> list[str]:
-    """The words with quotes around paths, their patterns, and `{000..099}`, else Hydra reads its grammar; ~ expanded.
+    """The words with quotes around paths, their patterns, `{000..099}` and letters beyond ASCII, else Hydra reads its
+    grammar; ~ expanded.
 
     What is quoted already, refers to another setting, or lists several values stays.
     """
@@ -66,14 +67,21 @@ def quote_paths(words: Sequence[str]) -> list[str]:
     quoted = []
     for word in words:
         key, equals, value = word.partition("=")
-        if key in PATHS and value.startswith("~"):
-            value = str(Path(value).expanduser())
-        is_path = key in PATHS and SPECIAL.search(value) and not lists.match(value)
+        value = expanded(key, value)
+        is_path = key in PATHS and (SPECIAL.search(value) or value.isdecimal()) and not lists.match(value)
         is_pattern = key == "dataset.bias_pattern" and not re.match(r"['\"]|\$\{|(null)?$", value)
-        if is_path or is_pattern or BRACES.fullmatch(value):
+        is_foreign = not value.isascii() and re.fullmatch(r"[\w .-]+", value)  # such as größe
+        if is_path or is_pattern or is_foreign or BRACES.fullmatch(value):
             value = "'" + value.replace("'", "\\'") + "'"
         quoted.append(f"{key}{equals}{value}")
     return quoted
+
+
+def expanded(key: str, value: str) -> str:
+    """The value of a setting, the ~ of a path, or of each in a list, as the folder that it stands for."""
+    if key not in PATHS or "~" not in value:
+        return value
+    return ",".join(str(Path(part).expanduser()) if part.startswith("~") else part for part in value.split(","))
 
 
 def check_words(words: Sequence[str]) -> None:

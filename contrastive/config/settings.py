@@ -222,7 +222,7 @@ def unused_overrides(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
         group, _, rest = key.partition(".")
         name = rest.partition(".")[0]
         node = cfg[group].get(name) if group in LISTS and name else {"_target_": ""}
-        if node is None or (isinstance(node, Mapping) and "_target_" not in node):
+        if isinstance(node, Mapping) and "_target_" not in node:
             unused.append(key)
     return unused
 

@@ -19,7 +19,7 @@ from contrastive.dataset.folder.bands import RGB_8, Kind, bands
 from contrastive.dataset.folder.decode import FORMATS, resize_and_crop, whole_rgb
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
-from contrastive.run.files import ENCODER, HEAD, encoder_node, read_config, run_below, weights_path
+from contrastive.run.files import ENCODER, HEAD, RESULT, encoder_node, read_config, run_below, weights_path
 from contrastive.run.kinds import HeadMetadata
 from contrastive.run.weights import channels_of, read_weights
 from contrastive.text import counted
@@ -172,7 +172,7 @@ def open_encoder(path: str | Path, folders: Sequence[Path] = ()) -> tuple[nn.Mod
         folders: of modules that the run's configuration may name, those of --config-dir.
     """
     run = find_weights(path).parent
-    if not (run / "config.yaml").exists():
+    if not (run / RESULT).exists():
         return load_encoder(path)
     with importable(folders):
         config = read_config(run)

@@ -164,3 +164,19 @@ def test_the_transform_takes_paths_and_arrays_of_numpy(tmp_path: Path):
         assert torch.equal(transform(image), expected)
     assert torch.equal(transform([tmp_path / "a.png", pixels]), expected.repeat(2, 1, 1, 1))
     assert transform(pixels[..., 0]).shape == expected.shape  # gray
+
+
+@pytest.mark.parametrize(
+    ("word", "quoted"),
+    [
+        ("dataset.name=größe", "dataset.name='größe'"),
+        ("dataset.root=2750", "dataset.root='2750'"),
+        ("dataset.root=~/a,~/b", f"dataset.root={Path.home()}/a,{Path.home()}/b"),
+        ("seed=0,1", "seed=0,1"),
+    ],
+)
+def test_letters_numbers_and_homes_reach_hydra_as_they_were_meant(word, quoted):
+    (found,) = quote_paths(["-m", word])[1:]
+    assert found == quoted
+    key, value = OverridesParser.create().parse_overrides([found])[0].key_or_group, found.partition("=")[2]
+    assert (key, bool(value)) == (word.partition("=")[0], True)

@@ -79,4 +79,4 @@ def _is_hinted(key: str, name: str) -> bool:
 
 def _quoted(name: str) -> str:
     """A name as it is typed inside of {}."""
-    return name if re.fullmatch(r"[^\W\d][\w .-]*|\.\.\.", name) else '"' + name.replace('"', '\\"') + '"'
+    return name if re.fullmatch(r"[^\W\d][\w .-]*|\.\.\.", name, re.ASCII) else '"' + name.replace('"', '\\"') + '"'
