@@ -114,7 +114,7 @@ def test_losses_are_those_of_the_cpu(composed, tmp_path, words):
 def test_a_run_learns(composed, tmp_path, words):
     result = run_experiment(composed(*SMALL, *words), tmp_path)
     losses = [line["train/loss"] for line in logged_lines(tmp_path) if "train/loss" in line]
-    assert losses[-1] < losses[0] - 0.2
+    assert losses[-1] < losses[0] - 0.1
     assert result["test"]["knn_top1"] > 50
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.frame import record_frame
 from contrastive.study.judge import judge
+from contrastive.study.render.effects import claims_of
 from contrastive.study.spec import STUDIES
 from tests.helpers import ROOT
 
@@ -44,6 +46,13 @@ def stated() -> Iterator[tuple[str, Interval, frozenset[str]]]:
 def intervals(name: str) -> set[Interval]:
     """Those of all pairs of rows of a record by all its metrics; of a comparison also those of its plan."""
     record = json.loads(RECORDS[name].read_text())
+    if "datasets" in record:
+        over = both_ways(claims_of(record))
+        return over.union(*(intervals_of(part) for part in record["datasets"].values()))
+    return intervals_of(record)
+
+
+def intervals_of(record: dict[str, Any]) -> set[Interval]:
     found = []
     for part in record_frame(record).sections.values():
         for metric in part.test_metrics():
@@ -57,6 +66,11 @@ def intervals(name: str) -> set[Interval]:
             for contestants in (plan.contestants, *pairs):
                 judged = replace(plan, contestants=contestants, metric=metric)
                 found += judge_comparison(judged, rows, {}, record["comparison"]["searches"])
+    return both_ways(found)
+
+
+def both_ways(found: list[dict[str, Any]]) -> set[Interval]:
+    """The intervals of A - B and of B - A."""
     ends = [(claim["effect"], claim["low"], claim["high"]) for claim in found if claim["low"] is not None]
     both = ends + [(-effect, -high, -low) for effect, low, high in ends]
     return {tuple(printed(value) for value in one) for one in both}
