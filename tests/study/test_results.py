@@ -115,7 +115,7 @@ def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]
 
 @pytest.mark.slow
 def test_the_count_of_comparisons_of_debiased_negatives():
-    """README of the results and debiased.md: 56 intervals, three above 0 and two below; runs in two tables count once."""
+    """README of the results and debiased.md: 56 intervals, three above 0, two below; runs in two tables count once."""
     verdicts = {}
     for record, better, worse in debiased_negatives_and_nt_xent():
         claim = {"better": better, "worse": worse, "metric": "knn_top1", "gap": 0.0, "source": ""}
