@@ -83,12 +83,12 @@ def check_tau_plus(tau_plus: float, *, allow_zero: bool) -> None:
 
 
 @contextmanager
-def naming(mine: str, yours: str) -> Iterator[None]:
-    """Within, a ConfigError of the component `mine` names the settings of `yours`, which passes them on."""
+def naming(inner: str, outer: str) -> Iterator[None]:
+    """Within, a ConfigError about a setting inner.NAME is about outer.NAME, which was typed and passed on."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(str(error).replace(f"{mine}.", f"{yours}.")) from None
+        raise ConfigError(str(error).replace(f"{inner}.", f"{outer}.")) from None
 
 
 def _check(key: str, value: Numbers, fits: Callable[[float], bool], bounds: str, example: object) -> None:

@@ -82,7 +82,8 @@ class ColorJitter(Operation):
         brightness, contrast, saturation, hue, order = (
             parameters[key] for key in ("brightness", "contrast", "saturation", "hue", "order")
         )
-        planes = x.unbind(1)  # not by an index, which a GPU would read from the host in each step
+        # the channels by slices: a GPU would read an index from the host in each step
+        planes = x.unbind(1)
         changed = x if self.channels is None else torch.stack([planes[c] for c in self.channels], 1)
         if changed.shape[1] == 3:
             changed = color_jitter(changed, torch.stack([brightness, contrast, saturation], 1), hue, order)

@@ -52,8 +52,8 @@ def main(words: list[str]) -> int:
     parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
     keep_printing()
-    words = ["-m", *(word for word in arguments.words if key_of(word) != "dry_run")]  # several values are contestants
-    typed = quote_paths(words)[1:]
+    chosen = [word for word in arguments.words if key_of(word) != "dry_run"]
+    typed = quote_paths(["-m", *chosen])[1:]  # as in a sweep, a comma separates values
     asked = [word.partition("=")[2].lower() for word in arguments.words if key_of(word) == "dry_run"]
     if not {"true", "false"}.issuperset(asked):
         raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")

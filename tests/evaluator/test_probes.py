@@ -19,6 +19,7 @@ from contrastive.evaluator.linear_sgd import LinearSGD
 from contrastive.evaluator.probes import BestEpoch, linear_layer, train_linear
 from contrastive.evaluator.published import AdamProbe, OnlineProbe, SGDProbe
 from contrastive.evaluator.retrieval import Retrieval
+from contrastive.evaluator.transfer import Transfer
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
@@ -234,3 +235,17 @@ def test_published_probes_run_after_training_only(composed, tmp_path):
 def test_arguments_out_of_range_are_refused(kind, wrong):
     with pytest.raises(ConfigError, match=rf"evaluator\.\w+\.{next(iter(wrong))} .*try evaluator"):
         kind(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("build", "advice"),
+    [
+        (lambda: FineTune(scale=(0.0, 1.0)), "try evaluator.fine_tune.scale="),
+        (lambda: SGDProbe(flip=2.0), "try evaluator.sgd_probe.flip="),
+        (lambda: LinearSGD(flip=2.0), "try evaluator.linear_sgd.flip="),
+        (lambda: Transfer(k=0), "try evaluator.transfer.k="),
+    ],
+)
+def test_a_mistake_names_the_setting_that_was_typed(build, advice):
+    with pytest.raises(ConfigError, match=advice):
+        build()
