@@ -22,7 +22,10 @@ SPLITS = {
 # words of a split's folder that add nothing: training_set, seg_train, test-images, Train2017
 EMPTY_WORDS = ("set", "data", "dataset", "split", "image", "images", "img", "imgs", "seg", "pred")
 SECRET = re.compile(r"(?<=://)(?:[^/@]*|[^@]*:[^@]*)@|[?][^/]*=.*")  # in a URL; keys may have a /
-TOOLS = ("__macosx", "__pycache__", "@eadir", "$recycle.bin", "lost+found", "system volume information")
+TOOLS = (
+    "__macosx", "__pycache__", "@eadir", "$recycle.bin", "lost+found", "system volume information",
+    "outputs", "multirun",  # runs, of a program that was started in the folder of the images: they hold pictures
+)  # fmt: skip
 
 
 def split_of(name: str) -> str | None:

@@ -10,6 +10,7 @@ from PIL import Image
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Found
+from contrastive.listing.places import places
 from tests.helpers import ROOT
 
 PAGE = (ROOT / "docs/layouts.md").read_text()
@@ -196,6 +197,15 @@ def test_what_programs_leave_behind_is_one_line_and_no_class(tmp_path: Path) -> 
     assert found.splits["train"] == {"cat": 4, "dog": 4}
     (line,) = (line for line in str(found).splitlines() if line.startswith("left out"))
     assert line.startswith("left out: 53, left behind by a program (.ipynb_checkpoints, __MACOSX, cat/@eaDir, ...)")
+
+
+def test_the_runs_of_a_program_that_was_started_in_the_folder_of_the_images_are_no_class(tmp_path: Path) -> None:
+    write(tmp_path, "cat", "dog")
+    before = listed_images(tmp_path), places({"_target_": "mine.Images", "root": str(tmp_path)})
+    write(tmp_path, "outputs/image_folder/nt_xent/default/seed=0", "multirun/2026-11-28")
+    after = listed_images(tmp_path), places({"_target_": "mine.Images", "root": str(tmp_path)})
+    assert after[0].splits == before[0].splits and after[0].classes == ("cat", "dog")
+    assert after[1] == before[1]
 
 
 def test_files_of_another_suffix_are_counted_and_a_class_of_nothing_else_is_named_or_refused(tmp_path: Path) -> None:
