@@ -80,7 +80,8 @@ def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_spli
         ({"table": "folder.csv"}, r"folder\.csv cannot be read \(.*directory.*\); .*try dataset\.table=metadata\.csv"),
         ({"table": "metadata.csv", "columns": {"bias": "color"}}, r"no column color, its columns are img_id,"),
         ({"table": "metadata.csv", "columns": {"split": "img_id"}}, r"the split '3' in line 5: try 0, 1, 2"),
-        ({"table": "metadata.csv", "columns": {"split": "y"}}, r"names no test images"),
+        ({"table": "metadata.csv", "columns": {"split": "y"}}, r"class 1 has fewer than two labeled training images"),
+        ({"table": "metadata.csv", "splits": {"1": None, "2": None}}, r"names no test images"),
         ({"table": "metadata.csv", "columns": {"lable": "y"}}, r"has path, split, label, bias and a name for each"),
         ({"table": "metadata.csv", "columns": {"label": None}}, r"has path, split, label, bias and a name for each"),
         ({"table": "metadata.csv", "bias_pattern": "(x)"}, r"try dataset\.unlabeled=null"),
@@ -133,6 +134,20 @@ def test_an_image_that_is_spelled_in_two_ways_is_one(birds):
             load_image_folder(birds, table="two.csv")
 
 
+def test_validation_rows_are_tested_on_where_there_are_no_test_rows(birds):
+    rows = [line.split(",") for line in (birds / "metadata.csv").read_text().splitlines()[1:]]
+    for row in rows:
+        row[3] = ("train", "valid", "valid")[int(row[3])]
+    (birds / "words.csv").write_text("a,b,c,d,e,f\n" + "\n".join(map(",".join, rows)))
+    with pytest.raises(ConfigError, match="path: b, split: d, label: c, bias: e"):
+        load_image_folder(birds, table="words.csv")
+    data = load_image_folder(
+        birds, table="words.csv", columns={"path": "b", "split": "d", "label": "c", "bias": "e"}
+    )
+    assert (len(data.pretrain), len(data.probe_val), len(data.test)) == (40, 4, 20)
+    assert "test   20 images, rows of words.csv, those of val" in str(data.found)
+
+
 def test_an_index_without_a_name_is_a_column_and_rows_that_are_left_out_need_no_label(birds):
     table = (birds / "metadata.csv").read_text().replace("img_id,", ",", 1)  # as pandas writes it
     (birds / "pandas.csv").write_text(table + f'"60",{FIRST},,3,,ocean\n')
@@ -166,11 +181,13 @@ def test_the_classes_are_shown_and_those_that_look_alike_are_named(birds):
     [
         ("id,file,label,fold,background,x", {}, "{path: file, split: fold, label: label, bias: background}"),
         ("id,file,label,fold,background,x", {"path": "id"}, "{path: id, split: fold, label: label, bias: background}"),
-        ("a,b,c,d,e,f", {}, "{path: b, split: d, label: c, bias: e}"),  # by what they hold
-        ("a,b,c,d,e,f", {"label": "e"}, "{path: b, split: d, label: e, bias: c}"),
-        ("a,b,c,d,e,f", {"bias": None}, "{path: b, split: d, label: c, bias: null}"),
-        ("a,img_filename,y,d,e,f", {}, "{path: img_filename, split: d, label: y, bias: e}"),
-        ("a,b,c,d,1st place,f", {}, '{path: b, split: d, label: c, bias: "1st place"}'),
+        ("a,b,c,set,e,f", {}, "{path: b, split: set, label: c, bias: e}"),  # by what they hold
+        ("a,b,c,set,e,f", {"label": "e"}, "{path: b, split: set, label: e, bias: c}"),
+        ("a,b,c,set,e,f", {"bias": None}, "{path: b, split: set, label: c, bias: null}"),
+        ("a,img_filename,y,set,e,f", {}, "{path: img_filename, split: set, label: y, bias: e}"),
+        ("a,b,c,set,1st place,f", {}, '{path: b, split: set, label: c, bias: "1st place"}'),
+        ("a,b,c,d,e,f", {}, "{path: b, split: null, label: c, bias: d}"),  # 0, 1 and 2 may be anything
+        ("a,b,hospital,diagnosis,e,f", {}, "{path: b, split: null, label: diagnosis, bias: hospital}"),
     ],
 )
 def test_missing_columns_are_answered_with_all_of_them(birds, header, typed, advice):
@@ -182,7 +199,7 @@ def test_missing_columns_are_answered_with_all_of_them(birds, header, typed, adv
 
 
 def test_the_columns_that_are_shown_can_be_typed(birds, composed):
-    (birds / "mine.csv").write_text((birds / "metadata.csv").read_text().replace(HEADER, "a,b,c,d,1st place,f\n"))
+    (birds / "mine.csv").write_text((birds / "metadata.csv").read_text().replace(HEADER, "a,b,c,set,1st place,f\n"))
     with pytest.raises(ConfigError) as refusal:
         load_image_folder(birds, table="mine.csv")
     word = re.search(r"try '(.*)'", str(refusal.value))[1]

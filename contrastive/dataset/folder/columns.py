@@ -13,7 +13,7 @@ OPTIONAL = ("split", "bias")  # may be null
 HINTS = {
     "path": ("path", "file", "image", "img", "id"),
     "split": ("split", "fold", "subset", "partition", "phase", "set"),
-    "label": ("label", "y", "class", "target", "category", "species", "breed"),
+    "label": ("label", "y", "class", "target", "category", "species", "breed", "grade", "diagnosis", "dx"),
     "bias": ("bias", "place", "background", "group", "attribute", "color", "domain", "gender", "sex"),
 }
 LOOKED_AT = 50  # rows whose files are looked for
@@ -31,9 +31,9 @@ def guess_columns(
     """{path, split, label, bias: column}.
 
     A column that was typed, or that is called as in Waterbirds, stays where the table has it. Of the others the path is
-    a column with files of the folder, the split one with nothing but names of splits, label and bias repeat their
-    values; among several of them the name decides, then the order. What no column fits is `...`, a bias null, and a
-    split, too.
+    a column with files of the folder, label and bias repeat their values; the split is a column of words for splits, or
+    of 0, 1 and 2 where it is called like one, since grades are such numbers, too. Among several of them the name
+    decides, then the order. What no column fits is `...`, a bias null, and a split, too.
 
     Args:
         typed: {path, split, label, bias: column}, the defaults included.
@@ -42,7 +42,7 @@ def guess_columns(
     chosen = {key: name for key, name in typed.items() if name is None or name in header}
     for key in (key for key in COLUMNS if key not in chosen):
         free = [name for name in header if name not in chosen.values()]
-        fitting = [name for name in free if _fits(key, [row[name] or "" for row in rows], base)]
+        fitting = [name for name in free if _fits(key, name, [row[name] or "" for row in rows], base)]
         if key == "path" and not fitting:
             fitting = [name for name in free if _are_stems([row[name] or "" for row in rows], base)]
         named = [name for name in free if _is_hinted(key, name)]
@@ -57,12 +57,15 @@ def typed_columns(columns: Mapping[str, str | None]) -> str:
     return f"'dataset.columns={{{', '.join(pairs)}}}'"
 
 
-def _fits(key: str, values: Sequence[str], base: Path) -> bool:
+def _fits(key: str, name: str, values: Sequence[str], base: Path) -> bool:
     if key == "path":
         return any(value and (base / value).is_file() for value in values[:LOOKED_AT])
     if key == "split":
-        meant = [split_of_cell(value) for value in set(values)]
-        return {"train", "test"} <= set(meant) and 2 * meant.count(None) <= len(meant)
+        words = {value.strip() for value in values}
+        are_numbers = words <= NUMBERS.keys() and _is_hinted(key, name)
+        meant = [NUMBERS[word] if are_numbers else split_of(word) for word in words]
+        is_divided = "train" in meant and ("test" in meant or "val" in meant)
+        return is_divided and 2 * meant.count(None) <= len(meant)
     return 1 < len(set(values)) <= len(values) / 2
 
 

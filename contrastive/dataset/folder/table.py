@@ -42,8 +42,9 @@ def read_table(
             name, also without the suffix.
         path: of the table.
         columns: {path, split, label, bias: name of the column}; None for a bias = there is none, for a split = a fixed
-            fifth of each class is the test split. Splits are words as `split_of` knows them, or 0, 1 and 2; labels and
-            biases are any words, numbered in their order (of numbers by value).
+            fifth of each class is the test split. Splits are words as `split_of` knows them, or 0, 1 and 2; without
+            test rows those of val are the test split. Labels and biases are any words, numbered in their order (of
+            numbers by value).
         splits: {a word of the column: train, val, test, or None to leave its rows out}.
 
     Raises:
@@ -73,6 +74,9 @@ def read_table(
     if names["split"] is None:
         parts["train"], parts["test"] = divided(parts[None])
         places = {"train": f"rows of {path.name}", "test": fifth(len(parts["test"]), len(parts[None]))}
+    elif not parts["test"] and parts["val"]:
+        parts["test"], parts["val"] = parts["val"], []
+        places["test"] = f"{places.pop('val')}, those of val"
     for name in ("train", "test"):
         if not parts[name]:
             gone = next((files[0] for why, files in left_out.items() if why.endswith("not there")), None)
