@@ -96,6 +96,19 @@ def _umask() -> int:
     return umask
 
 
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file; raises ConfigError if the system does not give them."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise not_given(path, error) from error
+
+
+def not_given(path: object, error: OSError) -> ConfigError:
+    """The sentence for a file that is there and that the system does not give: what is in it may be whole."""
+    return ConfigError(f"{path} cannot be read ({error.strerror}): try the same command once it can")
+
+
 def file_hash(path: Path) -> str:
     """sha256 of a file."""
     with path.open("rb") as file:

@@ -115,7 +115,8 @@ def guess(place: str) -> list[str]:
         ConfigError: there is nothing, or nothing of images.
     """
     path = Path(place).expanduser()
-    if is_url(place) or path.suffix == ".tar" or (path.is_dir() and any(path.glob("*.tar"))):
+    has_tars = path.is_dir() and any(path.glob("*.tar")) and not any(has_an_image(path / s) for s in subfolders(path))
+    if is_url(place) or path.suffix == ".tar" or has_tars:
         return ["dataset=shards", f"dataset.root={place}"]
     if path.is_dir() and any((path / "train").glob("*.tar")):  # as `contrastive pack` writes them
         split = {"root": "train", "val": "val", "test": "test"}

@@ -22,8 +22,9 @@ from contrastive.dataset.shard.store import Shard, is_url, look_up, matching
 from contrastive.dataset.splits import as_data, channel_stats, stratified
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.found import Listing
-from contrastive.listing.names import check_no_secrets, name_of, split_of
+from contrastive.listing.names import SPLITS, check_no_secrets, name_of, part_of_split, split_of
 from contrastive.seeding import generator
+from contrastive.text import as_typed
 from contrastive.types import Data, Split, Windows
 
 USUAL_SIZE = 32
@@ -158,8 +159,12 @@ def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:
     base = Path(root)
     own = {"train": root}
     if base.is_dir() and not any(base.glob("*.tar")):
-        within = {split: path for path in sorted(base.iterdir()) if (split := split_of(path.name))}
-        own |= {split: str(path) for split, path in within.items() if any(path.glob("*.tar"))}
+        within = [(split, path) for path in sorted(base.iterdir()) if (split := split_of(path.name))]
+        found = [(split, path) for split, path in within if any(path.glob("*.tar"))]
+        own |= {split: str(path) for split, path in found}
+        if len(dict(found)) < len(found):
+            names = " and ".join(f"{path.name}/" for split, path in found if [s for s, _ in found].count(split) > 1)
+            raise ConfigError(f"{root} has {names} for one split: try dataset.root={as_typed(found[0][1])}")
     typed = {"val": val, "test": test}
     return own | {split: place for split, place in typed.items() if place is not None}
 
@@ -178,6 +183,7 @@ def expand(pattern: str) -> list[Shard]:
     """
     base = Path(pattern)
     if base.is_dir():
+        _check_one_split(base)
         pattern = f"{glob.escape(pattern)}/*.tar"
     places = []
     for each in _numbered(pattern):
@@ -188,6 +194,20 @@ def expand(pattern: str) -> list[Shard]:
             raise ConfigError(f"there is no shard {each}: try dataset.root={there}")
         places += found
     return look_up(places)
+
+
+def _check_one_split(folder: Path) -> None:
+    """Refuse shards that are called after several splits: all of them would be training images."""
+    one = {split: path for path in sorted(folder.glob("*.tar")) if (split := part_of_split(path.name))}
+    first = {split: one[split] for split in SPLITS if split in one}
+    if len(first) < 2:
+        return
+    key = {"train": "root", "val": "val" if "test" in first else "test", "test": "test"}
+    words = []
+    for split, path in first.items():
+        pattern = re.sub(f"({'|'.join(SPLITS[split])}).*", r"\1*.tar", path.name, flags=re.IGNORECASE)
+        words.append(f"'dataset.{key[split]}={folder / pattern}'")
+    raise ConfigError(f"{folder} has shards of {' and of '.join(first)}: try {' '.join(words)}")
 
 
 def _numbered(pattern: str) -> list[str]:

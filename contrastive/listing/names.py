@@ -31,10 +31,20 @@ TOOLS = (
 def split_of(name: str) -> str | None:
     """`train`, `val` or `test` where a name means one of them, in any spelling: Train, training_set, seg_test; else
     None."""
-    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
-    meant = [split for word in words for split, spelled in SPLITS.items() if word in spelled]
+    words = _words(name)
+    meant = [split for split, spelled in SPLITS.items() for word in words if word in spelled]
     rest = [word for word in words if word not in EMPTY_WORDS]
     return meant[0] if len(meant) == 1 and len(rest) == 1 else None
+
+
+def part_of_split(name: str) -> str | None:
+    """The split whose word is in a name: `train` of imagenet1k-train-0000.tar; None of none and of several."""
+    meant = {split for split, spelled in SPLITS.items() if not set(spelled).isdisjoint(_words(name))}
+    return meant.pop() if len(meant) == 1 else None
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
 def is_of_a_tool(name: str) -> bool:

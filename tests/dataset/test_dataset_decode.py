@@ -17,6 +17,7 @@ from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.errors import ConfigError
 from tests.cli.hostile import png_header
+from tests.helpers import load_image_folder, write_image_folder
 
 
 def save(array: np.ndarray, path, **options):
@@ -95,6 +96,19 @@ def test_decompression_bombs_are_refused_by_their_header(tmp_path):
         assert "fit in memory" in fault or "exceeds limit" in fault, fault
     path.write_bytes(png_header(64, 64))  # its size is fine, its pixels are missing
     assert isinstance(decode(path, 32), str)
+
+
+@pytest.mark.parametrize("decoded", [True, False])
+def test_a_file_that_the_system_does_not_give_is_not_left_out_for_good(tmp_path, monkeypatch, decoded):
+    folder = write_image_folder(tmp_path / "insects")
+
+    def refuse(*_args, **_options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patch, pytest.raises(ConfigError, match="Permission denied.*try the same command"):
+        patch.setattr(*(("PIL.Image.open", refuse) if decoded else ("pathlib.Path.read_bytes", refuse)))
+        load_image_folder(folder, decoded=decoded)
+    assert "left out" not in str(load_image_folder(folder, decoded=decoded).found)
 
 
 def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):

@@ -199,6 +199,15 @@ def test_what_programs_leave_behind_is_one_line_and_no_class(tmp_path: Path) -> 
     assert line.startswith("left out: 53, left behind by a program (.ipynb_checkpoints, __MACOSX, cat/@eaDir, ...)")
 
 
+def test_what_lies_beside_classes_is_told(tmp_path: Path) -> None:
+    write(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog", "train", "test")
+    said = str(listed_images(tmp_path).found())
+    assert "left out: 10, beside the folders of the classes (test/test_0.jpg, " in said
+    write(tmp_path / "flat", "a", "b")
+    write(tmp_path, "flat", n=1)
+    assert "a/, b/ are no classes: images lie beside them" in str(listed_images(tmp_path / "flat").found())
+
+
 def test_the_runs_of_a_program_that_was_started_in_the_folder_of_the_images_are_no_class(tmp_path: Path) -> None:
     write(tmp_path, "cat", "dog")
     before = listed_images(tmp_path), places({"_target_": "mine.Images", "root": str(tmp_path)})

@@ -302,7 +302,55 @@ def test_pack_goes_on_where_it_was_stopped_and_refuses_another_source(tmp_path, 
     assert first.stat().st_mtime_ns == kept
     (source / "train/ant/000.png").write_bytes(picture(3))
     assert main(words) == 2
-    assert "train holds shards of other files: try another folder" in capsys.readouterr().err
+    assert f"{dest} holds shards of other files: try another folder, or rm -r" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["a new class", "one split less"])
+def test_pack_refuses_shards_of_other_classes_or_splits_though_the_changed_split_is_removed(tmp_path, capsys, change):
+    """The test shards would keep the numbers that the classes had before, or a split that is no more."""
+    source, dest = write_image_folder(tmp_path / "insects"), tmp_path / "packed"
+    shutil.copytree(source / "test", source / "val")
+    assert main(["pack", str(source), str(dest)]) == 0
+    if change == "a new class":
+        shutil.copytree(source / "train/bee", source / "train/aphid")
+        shutil.rmtree(dest / "train")
+    else:
+        shutil.rmtree(source / "val")
+    assert main(["pack", str(source), str(dest)]) == 2
+    assert "holds shards of other files" in capsys.readouterr().err
+    shutil.rmtree(dest)
+    assert main(["pack", str(source), str(dest)]) == 0
+
+
+def test_rows_of_a_split_may_be_left_out_by_pack_as_by_a_run(birds, tmp_path):
+    words = ["pack", str(birds), str(tmp_path / "packed"), "dataset.table=metadata.csv"]
+    assert main([*words, "dataset.splits={1: null}"]) == 0
+    assert not (tmp_path / "packed/val").exists()
+    folder = load_image_folder(birds, table="metadata.csv", splits={"1": None})
+    packed = shards(root=str(tmp_path / "packed"), bias="bias", size=12, cache=str(tmp_path / "cache"))
+    assert contents(packed.pretrain) == contents(folder.pretrain)
+
+
+def test_shards_whose_names_tell_several_splits_are_not_all_for_training(tmp_path):
+    folder = tmp_path / "W"
+    folder.mkdir()
+    for name, keys in (("train-00000-of-00002", 4), ("train-00001-of-00002", 4), ("validation-00000-of-00001", 3)):
+        write_tar(folder / f"some-{name}.tar", {f"{name}{i}.png": picture(i) for i in range(keys)})
+    with pytest.raises(ConfigError) as refusal:
+        load_shards(folder)
+    assert str(refusal.value) == (
+        f"{folder} has shards of train and of val: try 'dataset.root={folder}/some-train*.tar' "
+        f"'dataset.test={folder}/some-val*.tar'"
+    )
+    data = load_shards(folder, root=f"{folder}/some-train*.tar", test=f"{folder}/some-val*.tar")
+    assert (len(data.pretrain), len(data.test)) == (8, 3)
+
+
+def test_two_folders_of_shards_for_one_split_are_refused(tmp_path):
+    for name in ("train2014", "train2017"):
+        write_shards(tmp_path / "W" / name)
+    with pytest.raises(ConfigError, match="has train2014/ and train2017/ for one split: try dataset.root=.*train2014"):
+        load_shards(tmp_path / "W")
 
 
 @pytest.mark.parametrize("kind", ["table", "pattern"])
@@ -349,7 +397,7 @@ def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, 
     (birds / "other.csv").write_text(table.replace(",1,0,", ",0,0,"))
     for typed, said in [
         ("dataset.table=other.csv", "holds shards of other files"),
-        ("dataset.size=12", r"pack has no dataset\.size: try dataset\.table, dataset\.columns"),
+        ("dataset.size=12", r"pack has no dataset\.size: try dataset\.table, dataset\.columns, dataset\.splits"),
     ]:
         assert main([*words, typed]) == 2
         assert re.search(said, capsys.readouterr().err)

@@ -21,7 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.dataset.folder.bands import RGB_8, Kind, bands, common_kind
-from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.decode import damage, decode
 from contrastive.dataset.folder.kept import check_space, kept
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import ChannelStats, channel_stats
@@ -157,7 +157,7 @@ def examined(path: Path, size: int, kind: Kind, orientation: bool) -> tuple[npt.
     try:
         return bands(path, size, kind, orientation=orientation, seen=seen), seen
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged
-        return " ".join(str(error).split()) or type(error).__name__, seen
+        return damage(path, error), seen
 
 
 def _write(part: Part, wanted: Wanted, kind: Kind, file_path: Path) -> tuple[dict[int, str], dict[str, list[str]], str]:

@@ -1,5 +1,6 @@
 """From an image file to pixels, or to the reason why it cannot be read."""
 
+import errno
 from io import BytesIO
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from PIL.ImageFile import ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from contrastive.errors import check_at_least
+from contrastive.files import not_given
 
 Pixels = npt.NDArray[np.uint8]
 MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
@@ -60,7 +62,7 @@ def decode(
 
     The image is turned as its EXIF orientation says and becomes RGB, transparency is put on black, the shorter side is
     resized to `size`, the center cropped. With `frame` it stays whole, (3, height, width): its longer side is shrunk to
-    `frame` if it is longer.
+    `frame` if it is longer. Raises as `damage` does.
 
     Args:
         orientation: False leaves it as it is stored.
@@ -71,8 +73,20 @@ def decode(
             whole = whole_rgb(opened, size, orientation=orientation, seen=seen)
             picture = resize_and_crop(whole, size) if frame is None else shrink(whole, frame)
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged
-        return " ".join(str(error).split()) or type(error).__name__
+        return damage(path, error)
     return np.asarray(picture).transpose(2, 0, 1)
+
+
+def damage(path: Path | BytesIO, error: Exception) -> str:
+    """Why a file is left out for good.
+
+    Raises:
+        ConfigError: the system did not give the file, now or to this user.
+    """
+    # EINVAL is that of a decoder that seeks before the start of a damaged file
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+        raise not_given(path, error) from error
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def whole_rgb(

@@ -120,7 +120,8 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
     else:
         listing = _unlabeled(base, place, folders, skip, left_out)
     if len(classes) > 1:
-        _note_files_of(top, left_out)
+        for folder in dict.fromkeys([top, *(part.folder for part in listing.splits.values())]):
+            _note_files_of(folder, left_out)
     if unlabeled is not None:
         folder = unlabeled.resolve()
         more = [str(folder / file.path) for file in _images(folder, left_out)]
@@ -274,7 +275,10 @@ def _unlabeled(
         raise ConfigError(f"{place} holds {len(files)} images, too few to train on: put more there")
     tested = Part(place, [file for file in files if file in held_out])
     places = {"train": train, "test": "a fixed tenth, chosen by the file names"}
-    return Listing({"train": Part(place, kept), "test": tested}, (), places=places)
+    names = [name for name in subfolders(place) if name not in skip and has_an_image(place / name)]
+    beside = f"{', '.join(f'{name}/' for name in names)} are no classes: images lie beside them"
+    notes = (beside,) if len(names) > 1 and "train" not in folders else ()
+    return Listing({"train": Part(place, kept), "test": tested}, (), places=places, notes=notes)
 
 
 def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: LeftOut) -> Listing[Part]:

@@ -174,7 +174,7 @@ def _in_tar(shard: Tar, folder: Path, fields: Fields) -> Chunks:
 
 
 def _loose(files: Files) -> Chunks:
-    """The key is the number; a file that cannot be read is empty."""
+    """The key is the number."""
     found = enumerate(read_files(files.folder / path for path in files.paths))
     while chunk := list(islice(found, CHUNK)):
         yield [(str(i), Sample(i, raw)) for i, raw in chunk]

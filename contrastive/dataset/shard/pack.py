@@ -19,8 +19,9 @@ from contrastive.dataset.shard.store import NAMES, read_files
 from contrastive.dataset.shard.tar import write_shard
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
+from contrastive.listing.found import Listing
 from contrastive.listing.names import PICTURES
-from contrastive.text import printable
+from contrastive.text import as_typed, printable
 
 PER_SHARD = 10_000  # images
 LEFT_OUT = "left_out.txt"
@@ -30,11 +31,11 @@ def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[In
     """The images in shards of `folder`, with an index beside each; what an earlier call wrote is kept.
 
     The key of an image is its number in `part`; a .names.json beside each shard tells its file. A label is written as
-    key.cls, a bias as key.json. What cannot be opened is written without bytes, so that the index leaves it out, as it
-    does with what cannot be decoded. Processes that call this at once share the work.
+    key.cls, a bias as key.json. The index leaves out what cannot be decoded. Processes that call this at once share the
+    work.
 
     Raises:
-        ConfigError: the disk is too small.
+        ConfigError: a file cannot be read, or the disk is too small.
     """
     shards = [folder / f"{i:05}.tar" for i in range(-(-len(part.files) // per_shard))]
     if not all(shard.exists() for shard in shards):
@@ -57,6 +58,7 @@ def pack_folder(
     per_shard: int = PER_SHARD,
     table: str | None = None,
     columns: Mapping[str, str | None] | None = None,
+    splits: Mapping[str, str | None] | None = None,
     bias_pattern: str | None = None,
 ) -> dict[str, list[Index]]:
     """A folder of images, as `image_folder` takes it, as shards of `dest`/train and `dest`/test, rows shuffled.
@@ -69,6 +71,7 @@ def pack_folder(
         per_shard: images of a shard.
         table: as in `image_folder`.
         columns: as in `image_folder`.
+        splits: as in `image_folder`.
         bias_pattern: as in `image_folder`.
 
     Returns:
@@ -77,15 +80,13 @@ def pack_folder(
     Raises:
         ConfigError: no images in `source`, shards of another source in `dest`, or a disk that is too small.
     """
-    listed = listed_images(source, table=table, columns=columns, bias_pattern=bias_pattern)
+    listed = listed_images(source, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern)
     tqdm.write(str(listed.found()))
-    is_by_path = table is None and bias_pattern is None
+    _claim(dest, listed, per_shard)
     found, left_out = {}, list[str]()
     for name, part in listed.splits.items():
         order = Permutation(len(part.files), "pack")(np.arange(len(part.files), dtype=np.uint64)).tolist()
         shuffled = Part(part.folder, [part.files[i] for i in order])
-        labels = "" if is_by_path else hashlib.sha256(repr([file[1:] for file in shuffled.files]).encode()).hexdigest()
-        _claim(dest / name / ".source", listing_hash(shuffled, size=per_shard) + labels)
         found[name] = pack(shuffled, dest / name, Fields(bias="bias" if listed.biases else None), per_shard=per_shard)
         for key, why in ((key, why) for index in found[name] for key, why in index.faults.items()):
             left_out.append(printable(f"{part.folder / shuffled.files[int(key)].path}: {why}") + "\n")
@@ -100,11 +101,17 @@ def pack_folder(
     return found
 
 
-def _claim(path: Path, listing: str) -> None:
-    """Refuse to add to shards that were packed from other files."""
-    if path.exists() and path.read_text() != listing:
-        raise ConfigError(f"{path.parent} holds shards of other files: try another folder, or rm -r {path.parent}")
-    write_text(path, listing)
+def _claim(dest: Path, listed: Listing[Part], per_shard: int) -> None:
+    """Refuse to add to shards of other files, classes or splits: the shards of one split alone number the classes."""
+    parts = {
+        name: (listing_hash(part, size=per_shard), part.label, part.bias) for name, part in listed.splits.items()
+    }
+    source = hashlib.sha256(repr((parts, listed.classes, listed.biases)).encode()).hexdigest()
+    path = dest / ".source"
+    before = path.read_text() if path.exists() else None
+    if before != source and (before is not None or any(dest.glob("*/*.tar"))):
+        raise ConfigError(f"{dest} holds shards of other files: try another folder, or rm -r {as_typed(dest)}")
+    write_text(path, source)
 
 
 def _check_space(part: Part, folder: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from contrastive.errors import ConfigError
+from contrastive.files import read_bytes
 from contrastive.listing.names import split_of
 
 NAMES = ".names.json"  # what `names_of_files` are kept in, beside each shard that `pack` wrote
@@ -67,11 +68,7 @@ class Files:
 
     def content(self, i: int) -> bytes:
         """The bytes of a file; raises ConfigError if it cannot be read."""
-        path = self.folder / self.paths[i]
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read ({error.strerror}): try the same command once it can") from error
+        return read_bytes(self.folder / self.paths[i])
 
 
 Tar = Path | Remote
@@ -143,18 +140,11 @@ def read(shard: Shard, offsets: Sequence[int], lengths: Sequence[int]) -> Iterat
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[bytes]:
-    """The bytes of files, of which threads read some ahead; none of a file that cannot be read."""
-
-    def content(path: Path) -> bytes:
-        try:
-            return path.read_bytes()
-        except OSError:
-            return b""
-
+    """The bytes of files, of which threads read some ahead; raises ConfigError if one cannot be read."""
     waiting = iter(paths)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while ahead := list(islice(waiting, AHEAD)):
-            yield from pool.map(content, ahead)
+            yield from pool.map(read_bytes, ahead)
 
 
 @contextmanager
