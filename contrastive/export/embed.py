@@ -2,7 +2,6 @@
 
 import io
 import os
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,14 +19,15 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import FORMATS
 from contrastive.dataset.folder.table import named_images
+from contrastive.dataset.shard.sample import Fields, image_of, read_sample
 from contrastive.dataset.shard.store import beside, names_of_files
-from contrastive.dataset.shard.tar import key_and_suffix
+from contrastive.dataset.shard.tar import samples
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
 from contrastive.files import atomic
-from contrastive.listing.names import is_image
-from contrastive.listing.walk import LeftOut, image_paths
+from contrastive.listing.found import Found
+from contrastive.listing.walk import NO_IMAGE, LeftOut, below, image_paths
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
 BATCH = 256  # images at once
@@ -47,7 +47,8 @@ class Embedding:
 
     Attributes:
         path: of each image; within a tar SHARD/MEMBER.
-        label: the name of its folder, of a table's image what the table says, of a shard's what its key.cls does.
+        label: the name of its folder, of a table's image what the table says, of a shard's what its key.cls or key.json
+            does.
         features: (N, F).
         left_out: {path: why} of images that cannot be read.
     """
@@ -193,8 +194,12 @@ def _items(place: Path) -> Iterator[Item]:
         for tar in packed:
             yield from _shard(tar)
     elif place.is_dir():
-        for path in image_paths(place, LeftOut()):
+        left_out = LeftOut()
+        for path in image_paths(place, left_out):
             yield _file(path, _folder(path))
+        left_out.pop(NO_IMAGE, None)
+        if left_out:
+            tqdm.write(str(Found(splits={}, left_out=below(place, left_out))))
     elif not place.is_file():
         raise ConfigError(f"there is no folder and no file {place}: try the path of a folder of images")
     elif place.suffix == ".tar":
@@ -215,28 +220,24 @@ def _folder(path: str | Path) -> str:
 
 
 def _shard(shard: Path) -> Iterator[Item]:
-    """The images of a tar. A label is the name of a member's folder, else what its key.cls says; classes.txt beside the
-    shard names the numbers."""
-    labels: dict[str, str] = {}
-    with tarfile.open(shard) as tar:
-        members = [member for member in tar if member.isfile()]
-        for member in members:
-            if member.name.endswith(".cls") and (file := tar.extractfile(member)) is not None:
-                labels[key_and_suffix(member.name)[0]] = file.read().decode(errors="replace").strip()
+    """The images of a tar as `dataset=shards` reads it. Without another label it is the name of a member's folder;
+    classes.txt beside the shard names the numbers."""
     names = dict(enumerate((beside(shard, "classes.txt", above=True) or b"").decode(errors="replace").splitlines()))
-    for member in members:
-        if is_image(member.name):
-            label = labels.get(key_and_suffix(member.name)[0], "")
-            named = names.get(int(label), label) if label.isdecimal() else label
-            yield _member(shard, member, PurePosixPath(member.name).parent.name or named)
+    with shard.open("rb") as file:
+        for key, members in samples(shard):
+            if (suffix := image_of(key, members, None, shard)) is None:
+                continue
+            described = {name: place for name, place in members.items() if name in ("cls", "json")}
+            label = read_sample(file, key, described, Fields(), shard).label
+            named = names.get(label, str(label)) if isinstance(label, int) else label
+            folder = PurePosixPath(key).parent.name
+            yield _member(shard, f"{key}.{suffix}", *members[suffix], folder if named is None else named)
 
 
-def _member(shard: Path, member: tarfile.TarInfo, label: str) -> Item:
-    start, size = member.offset_data, member.size
-
+def _member(shard: Path, name: str, offset: int, length: int, label: str) -> Item:
     def source() -> io.BytesIO:
         with shard.open("rb") as file:
-            file.seek(start)
-            return io.BytesIO(file.read(size))
+            file.seek(offset)
+            return io.BytesIO(file.read(length))
 
-    return Item(f"{shard}/{member.name}", label, source)
+    return Item(f"{shard}/{name}", label, source)

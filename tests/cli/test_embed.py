@@ -101,6 +101,22 @@ def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
     np.testing.assert_allclose(found["features"], expected(folder)[[0, 1, 2, 2, 2]], rtol=1e-3, atol=1e-3)
 
 
+def test_a_tar_is_read_as_a_run_reads_it_and_what_is_left_out_of_a_folder_is_told(folder, tmp_path, capsys):
+    with tarfile.open(tmp_path / "0.tar", "w") as tar:
+        for name, text in (("cls", "queen"), ("json", '{"label": "drone"}')):
+            (tmp_path / f"x.{name}").write_text(text)
+            tar.add(folder / "dog/c.png", f"shard0/{name}.png")
+            tar.add(tmp_path / f"x.{name}", f"shard0/{name}.{name}")
+    (folder / "linked").symlink_to(tmp_path)
+    assert main(["embed", "digits", str(tmp_path / "0.tar"), str(folder), "-o", str(tmp_path / "f.npz")]) == 0
+    assert np.load(tmp_path / "f.npz")["label"].tolist()[:2] == ["queen", "drone"]
+    assert "left out: 1, a link to a folder: try a copy, or a link to each image (linked)" in capsys.readouterr().out
+    with (tmp_path / "0.tar").open("ab") as file:
+        file.write((tmp_path / "0.tar").read_bytes())
+    assert main(["embed", "digits", str(tmp_path / "0.tar"), "-o", str(tmp_path / "f.npz")]) == 2
+    assert "goes on behind its end" in capsys.readouterr().err
+
+
 def test_a_packed_folder_keeps_its_labels(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for i in range(20):

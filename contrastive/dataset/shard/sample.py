@@ -63,7 +63,7 @@ def read_sample(file: io.BufferedReader, key: str, members: Members, fields: Fie
         file.seek(offset)
         return file.read(length)
 
-    image = _image(key, members, fields.image, shard)
+    image = image_of(key, members, fields.image, shard)
     folder = posixpath.basename(posixpath.dirname(key))
     named: dict[str, Any] = {FOLDER: folder} if folder else {}
     try:
@@ -98,8 +98,12 @@ def choice(setting: str, wanted: str, fields: Collection[str]) -> str:
     return f"try dataset.{setting}={close}, one of {', '.join(sorted(fields)[:NAMED])}"
 
 
-def _image(key: str, members: Members, wanted: str | None, shard: Shard) -> str | None:
-    """The suffix of the image; None if there is none."""
+def image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> str | None:
+    """The suffix of the image, `wanted` if it is not None; None if there is none.
+
+    Raises:
+        ConfigError: two files are images.
+    """
     if wanted is not None:
         return wanted if wanted in members else None
     found = [suffix for suffix in members if f".{suffix}" in PICTURES]
