@@ -33,6 +33,7 @@ from contrastive.config.settings import Settings, checked_settings
 from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.listing.walk import has_an_image, subfolders
 from contrastive.text import as_typed, show
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ def main(words: list[str]) -> int:
     paths = [word for word in typed if "=" not in word or Path(word).exists()]
     if len(paths) > 1:
         raise ConfigError(f"look takes one path, got {' and '.join(paths)}: try it with {paths[0]} alone")
-    guessed = guess(paths[0]) if paths else []
-    settings = [*guessed, *(word for word in typed if word not in paths)]
+    words = [word for word in typed if word not in paths]
+    guessed = guess(paths[0]) if paths else ["dataset=image_folder"]
+    settings = [*(word for word in guessed if key_of(word) not in map(key_of, words)), *words]
     values = parsed([word for word in settings if key_of(word).partition(".")[0] == "dataset"])
     if values.pop("dataset", "image_folder") == "image_folder":
         report, further = images_of(values)
@@ -67,6 +69,8 @@ def main(words: list[str]) -> int:
     settings += [word for word in further if key_of(word) not in map(key_of, settings)]
     own = [word for folder in options.folders for word in ("--config-dir", str(folder))]
     command = shlex.join(["python", "train.py", *own, *settings])
+    with composed(quote_paths(settings), options.folders):  # a command that is shown can be typed
+        pass
     hint = "" if options.page else "\nto see the images and their views: the same with -o look.html"
     show(f"{report}{hint}\n")
     if options.page:  # before the command, which the page may refuse
@@ -126,7 +130,8 @@ def guess(place: str) -> list[str]:
     if path.suffix.lower() in ARRAYS and path.is_file():
         return ["dataset=arrays", f"dataset.images={path}"]
     if path.suffix.lower() in TABLES and path.is_file():
-        return ["dataset=image_folder", f"dataset.root={path.parent}", f"dataset.table={path.name}"]
+        root = next((folder for folder in path.parents[:2] if has_an_image(folder)), path.parent)
+        return ["dataset=image_folder", f"dataset.root={root}", f"dataset.table={path.relative_to(root)}"]
     raise ConfigError(f"{place} is no folder, table or array that is there: try a folder of images")
 
 
@@ -153,7 +158,8 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
         further.append(f"batch_size={batch}")
     tables = [path for suffix in TABLES for path in sorted(base.rglob(f"*{suffix}"))] if not listed.classes else []
     hint = f"\nno labels; a table may tell them: try python -m contrastive look {tables[0]}" if tables else ""
-    return report + hint, further
+    fewer = [f"dataset.{key}" for key in ("per_class", "imbalance") if settings.get(key) is not None]
+    return report + hint + f"\nbefore {' and '.join(fewer)}" * bool(fewer), further
 
 
 def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientation: bool) -> tuple[str, list[str]]:

@@ -221,7 +221,17 @@ def as_data(
         facts=dict(facts),
         digest=digest,
     )
-    return replace(data, found=listed.found())
+    return replace(data, found=listed._replace(notes=(*listed.notes, *_never_right(data))).found())
+
+
+def _never_right(data: Data) -> list[str]:
+    """A sentence of the test images whose class has no training image, if there are any."""
+    trained = data.pretrain.label.unique()
+    odd = data.test.label[(data.test.label >= 0) & ~torch.isin(data.test.label, trained)]
+    if not len(odd):
+        return []
+    names = ", ".join(data.classes[i] for i in odd.unique().tolist()[:5])
+    return [f"{len(odd):,} of {len(data.test):,} test images are of classes without training images: {names}"]
 
 
 def judged_on_training(data: Data, draw: int) -> Data:

@@ -134,6 +134,12 @@ def test_an_image_that_is_spelled_in_two_ways_is_one(birds):
             load_image_folder(birds, table="two.csv")
 
 
+def test_test_images_of_a_class_that_no_training_image_has_are_counted(birds):
+    data = load_image_folder(edited(birds, y={60: "heron", 61: "heron"}), table="edited.csv")
+    assert "2 of 10 test images are of classes without training images: heron" in str(data.found)
+    assert "without training images" not in str(load_image_folder(birds, table="metadata.csv").found)
+
+
 def test_validation_rows_are_tested_on_where_there_are_no_test_rows(birds):
     rows = [line.split(",") for line in (birds / "metadata.csv").read_text().splitlines()[1:]]
     for row in rows:
@@ -141,9 +147,7 @@ def test_validation_rows_are_tested_on_where_there_are_no_test_rows(birds):
     (birds / "words.csv").write_text("a,b,c,d,e,f\n" + "\n".join(map(",".join, rows)))
     with pytest.raises(ConfigError, match="path: b, split: d, label: c, bias: e"):
         load_image_folder(birds, table="words.csv")
-    data = load_image_folder(
-        birds, table="words.csv", columns={"path": "b", "split": "d", "label": "c", "bias": "e"}
-    )
+    data = load_image_folder(birds, table="words.csv", columns={"path": "b", "split": "d", "label": "c", "bias": "e"})
     assert (len(data.pretrain), len(data.probe_val), len(data.test)) == (40, 4, 20)
     assert "test   20 images, rows of words.csv, those of val" in str(data.found)
 

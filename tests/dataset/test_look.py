@@ -55,6 +55,21 @@ def test_a_table_is_reported_with_its_columns_guessed(tmp_path, capsys):
     assert f"dataset.root={folder} dataset.table=labels.csv {columns} dataset.size=12" in said
 
 
+def test_the_command_that_is_shown_can_be_typed(tmp_path, capsys):
+    folder = write_image_folder(tmp_path / "bugs")
+    (folder / "lists").mkdir()
+    rows = [f"{path.relative_to(folder)},{path.parent.name}\n" for path in sorted(folder.rglob("*.png"))]
+    (folder / "lists/labels.csv").write_text("file,kind\n" + "".join(rows))
+    said = look(capsys, f"dataset.root={folder}")[1].splitlines()[-1]
+    assert said == f"python train.py dataset=image_folder dataset.root={folder} dataset.size=12 batch_size=16"
+    said = look(capsys, folder / "lists/labels.csv", f"dataset.root={folder}")[1].splitlines()[-1]
+    assert said.count("dataset.root=") == 1 and "dataset.table=lists/labels.csv" in said
+    code, said = look(capsys, folder, "dataset.per_class=2")
+    assert code == 0 and "\nbefore dataset.per_class\n" in said
+    code, said = look(capsys, folder, "dataset.per_clas=3")
+    assert code == 2 and "no setting dataset.per_clas" in said
+
+
 def test_what_is_broken_is_named_and_what_is_no_place_is_refused(tmp_path, capsys):
     folder = write_image_folder(tmp_path / "bugs")
     (folder / "train/ant/000.png").write_bytes(b"no image")

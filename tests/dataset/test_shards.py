@@ -349,7 +349,7 @@ def test_shards_whose_names_tell_several_splits_are_not_all_for_training(tmp_pat
 def test_two_folders_of_shards_for_one_split_are_refused(tmp_path):
     for name in ("train2014", "train2017"):
         write_shards(tmp_path / "W" / name)
-    with pytest.raises(ConfigError, match="has train2014/ and train2017/ for one split: try dataset.root=.*train2014"):
+    with pytest.raises(ConfigError, match=r"has train2014/ and train2017/ for one split: try dataset.root=.*train2014"):
         load_shards(tmp_path / "W")
 
 

@@ -103,9 +103,7 @@ def pack_folder(
 
 def _claim(dest: Path, listed: Listing[Part], per_shard: int) -> None:
     """Refuse to add to shards of other files, classes or splits: the shards of one split alone number the classes."""
-    parts = {
-        name: (listing_hash(part, size=per_shard), part.label, part.bias) for name, part in listed.splits.items()
-    }
+    parts = {name: (listing_hash(part, size=per_shard), part.label, part.bias) for name, part in listed.splits.items()}
     source = hashlib.sha256(repr((parts, listed.classes, listed.biases)).encode()).hexdigest()
     path = dest / ".source"
     before = path.read_text() if path.exists() else None
