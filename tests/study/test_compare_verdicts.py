@@ -553,7 +553,7 @@ def test_images_that_only_one_is_right_about_are_counted(tmp_path):
 
 def test_a_terminal_has_one_line_that_is_rewritten_and_keeps_failures(tmp_path, capsys):
     contest, made = contest_of(tmp_path, "budget=2", "finalists=0", "seeds=3", a=70.0, b=70.0)
-    trial = Trial(minutes=2.0, memory="", is_finite=True, data={}, n_images=400, checkpoint=1, weights=1)
+    trial = Trial(minutes=2.0, memory="", is_finite=True, data={}, n_images=400)
     lines = Lines(contest, "digits, ", trials={"a": trial, "b": trial}, n_parallel=2, later=1.0, is_live=True)
     run, *others = contest.due()
     lines.begin([run, *others])

@@ -17,7 +17,7 @@ from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record, datasets_record, number_of_looks
 from contrastive.study.compare.seal import other_comparisons
 from contrastive.study.compare.stages import WORST, Contest
-from contrastive.study.compare.trial import Trial, disk, hours
+from contrastive.study.compare.trial import Trial, hours
 from contrastive.study.jobs import Run, print_end
 from contrastive.study.render.effects import alone_right, claims_of, forest
 from contrastive.study.render.files import write_pages
@@ -59,15 +59,9 @@ def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, dev
         lines.append(f"  {own.name}: {n_left} of {clock(60 * trial.minutes)}, memory {' '.join(trial.memory.split())}")
         if not trial.is_finite:
             lines.append(f"warning: the loss of {own.name} is not finite in its first steps")
-    place = contest.base.absolute()
-    free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
     left = sum(map(contest.n_left, contest.plan.contestants))
     needed = clock(3600 * hours(contest, trials) / n_parallel)
-    written = disk(contest, trials, n_parallel=n_parallel) / 1e9
-    lines.append(
-        f"  {left} to go at most on {device}: {needed}, {n_parallel} at a time; {written:.2g} of "
-        f"{free / 1e9:.0f} GB that are free on the disk"
-    )
+    lines.append(f"  {left} to go at most on {device}: {needed}, {n_parallel} at a time")
     n_images = next(iter(trials.values())).n_images
     if contest.plan.opponents:
         looks = number_of_looks(contest.base, contest.plan.whole, keep=False)

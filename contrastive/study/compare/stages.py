@@ -105,11 +105,8 @@ class Contest:
     def n_runs(self, own: Contestant) -> int:
         """Runs of a contestant in the whole plan; a few less where a search chooses the default settings."""
         n_points = self._n_points(own)
-        return self.plan.searches * (n_points + 2 * min(self.plan.finalists, n_points)) + self.n_final(own)
-
-    def n_final(self, own: Contestant) -> int:
-        """Final runs of a contestant in the whole plan, those of the default settings among them."""
-        return self.plan.seeds * (self.plan.searches + (self._n_points(own) > 0))
+        final = self.plan.seeds * (self.plan.searches + (n_points > 0))  # those of the default settings among them
+        return self.plan.searches * (n_points + 2 * min(self.plan.finalists, n_points)) + final
 
     def n_left(self, own: Contestant) -> int:
         """Those that are neither done nor broken."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from omegaconf import DictConfig
 
@@ -31,7 +31,6 @@ class Trial(NamedTuple):
         is_finite: whether the losses of its steps were.
         data: {settings of the dataset: hash of the data}.
         n_images: that its final runs are tested on.
-        checkpoint, weights: bytes that a run writes: its last checkpoint, and the networks that it exports.
     """
 
     minutes: float
@@ -39,8 +38,6 @@ class Trial(NamedTuple):
     is_finite: bool
     data: dict[str, str]
     n_images: int
-    checkpoint: int
-    weights: int
 
 
 def try_contestants(
@@ -81,16 +78,6 @@ def deepest(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int) -
         f"a search of {counted(least, 'point')} takes about {needed(least):.2g} hours here, and hours={plan.hours:g}: "
         "try more of them, fewer seeds, or fewer epochs"
     )
-
-
-def disk(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int) -> int:
-    """Bytes that the runs that are left need at the most. Runs of a search keep no checkpoint, one that trains may hold
-    two."""
-    total = n_parallel * 2 * max(trial.checkpoint for trial in trials.values())
-    for own in contest.plan.contestants:
-        trial = trials[own.name]
-        total += contest.n_left(own) * trial.weights + contest.n_final(own) * trial.checkpoint
-    return total
 
 
 def hours(contest: Contest, trials: Mapping[str, Trial]) -> float:
@@ -135,13 +122,4 @@ class _Try:
             is_finite=timing.is_finite,
             data={data_key(settings.to_dict()): experiment.data_hash},
             n_images=len(experiment.data.test),
-            checkpoint=n_bytes(experiment.step.state()),
-            weights=n_bytes([experiment.step.encoder.state_dict(), experiment.step.head.state_dict()]),
         )
-
-
-def n_bytes(state: Any) -> int:
-    """Bytes of the tensors of nested containers."""
-    if isinstance(state, Mapping):
-        return sum(map(n_bytes, state.values()))
-    return sum(map(n_bytes, state)) if isinstance(state, list | tuple) else int(getattr(state, "nbytes", 0))
