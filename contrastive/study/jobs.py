@@ -1,5 +1,6 @@
 """Runs to do: which are done, which data they lack, how long they take, and doing them."""
 
+import json
 import math
 import os
 import shlex
@@ -18,13 +19,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import key_of
-from contrastive.config.messages import user_message
+from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
-from contrastive.files import locked
-from contrastive.run.files import read_result, run_state
+from contrastive.files import locked, write_text
+from contrastive.run.files import FAILURE, read_result, run_state
 from contrastive.run.finished import finished_run
 from contrastive.run.provenance import module_hashes
 from contrastive.study.spec import Table, folder_name
@@ -209,6 +210,8 @@ class _Task:
                 settings = checked_settings(self.cfg, self.run.overrides)
                 from contrastive.experiment.run import run_experiment  # late: importing torch takes seconds
 
+                if self.run.stage:
+                    _check_point(settings, self.run.path)
                 run_experiment(settings, self.run.path, self.run.overrides)
             return None
         except Exception as error:
@@ -219,6 +222,21 @@ class _Task:
             return sentence or f"{type(error).__name__}: {error}"
         finally:
             sys.stdout.flush()
+
+
+def _check_point(settings: Settings, path: Path) -> None:
+    """Write failure.json where a loss refuses the point of a search, and raise its error: the trial of a comparison has
+    accepted the settings that it comes with, so another try of the same point ends alike."""
+    from contrastive.experiment.components import build_chosen, build_loss  # late: importing torch takes seconds
+    from contrastive.loss.base import Loss
+
+    try:
+        for term in (build_loss(settings.loss), build_chosen("regularizer", settings.regularizer, Loss)):
+            if term is not None:
+                term.check_config(batch_size=settings.batch_size)
+    except Exception as error:
+        write_text(path / FAILURE, json.dumps({"reason": user_message(error) or in_a_line(error)}, indent=1))
+        raise
 
 
 PLACES = ("dataset", "experiment", "data_root", "dataset.root", "dataset.table")  # say where images are looked for

@@ -163,7 +163,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
     try:
         record = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
+        raise ConfigError(f"{path} cannot be read ({error}): try another copy of it") from error
     if not isinstance(record, dict):
         return None
     if {"table", "rows", "metrics"} <= record.keys():
@@ -176,8 +176,9 @@ def read_record(path: Path) -> dict[str, Any] | None:
         return None
     if place is not None:
         is_compared = {"datasets", "comparison"}.intersection(record)
-        again = "contrastive compare with its words" if is_compared else f"make reproduce-table TABLE={record['table']}"
-        raise ConfigError(f"{path} is damaged or of an older version ({place}): try {again}, which runs nothing again")
+        again = f"try make reproduce-table TABLE={record['table']}, which runs nothing again"
+        remedy = "try it with the version that made it" if is_compared else again
+        raise ConfigError(f"{path} is damaged or of an older version ({place}): {remedy}")
     return record
 
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import contrastive
 from contrastive.errors import ConfigError
@@ -177,3 +178,28 @@ def test_python_raises_the_same_sentence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="nothing is compared"):
         contrastive.compare(epochs=1)
+
+
+@pytest.mark.slow
+def test_a_point_that_a_loss_refuses_is_the_worst_and_the_search_ends(tmp_path):
+    """Debiased positives refuse a tau_plus below 1/(2B): the third point of this draw, whatever is tried again."""
+    small = [word for word in SMALL if not word.startswith("batch_size")]
+    words = ["loss=debiased_pos,nt_xent", *small, "batch_size=32", "budget=4", "finalists=0", "seeds=3"]
+    done = module("compare", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "debiased_pos: 1 of 4 points failed (with tau_plus=0.00931 and batch_size=32" in done.stdout
+    assert "trying again" not in done.stdout
+    assert check_folder(tmp_path / "outputs/compare") == (1, [])
+
+
+@pytest.mark.slow
+def test_images_without_labels_are_refused_before_a_run(tmp_path):
+    for i in range(60):
+        path = tmp_path / f"images/{i}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (12, 12), (4 * i, 0, 255 - 4 * i)).save(path)
+    words = ["dataset=image_folder", "dataset.root=images", "dataset.size=8", "dataset.cache=cache", "epochs=1"]
+    done = module("compare", "loss=nt_xent", *SMALL[2:4], *words, "batch_size=8", "budget=2", "seeds=3", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nt_xent cannot be trained: knn needs labels, and these images have none: try" in done.stderr
+    assert not list(tmp_path.rglob("result.json"))

@@ -264,7 +264,8 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
         (["loss=nt_xent,supcon", "epochs"], "epochs is not KEY=VALUE"),
         (["loss=nt_xent,supcon", "dry_run=true"], "is set by the comparison"),
         (["rows={a: loss=nt_xent, b: 'loss=nt_xent salt=x'}"], "try salt=1"),
-        (["rows={push<1: loss=nt_xent, push>1: loss=supcon}"], "differ in signs alone"),
+        (["rows={push<1: loss=nt_xent, push>1: loss=supcon}"], "differ in signs or case alone"),
+        (["rows={A: loss=nt_xent, a: loss=supcon}"], "A and a differ in signs or case alone"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence(words, said):

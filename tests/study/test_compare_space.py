@@ -1,5 +1,7 @@
 """What a comparison searches over: ranges as Hydra types them, and points that all contestants share."""
 
+import re
+
 import pytest
 
 from contrastive.config.identity import flatten
@@ -85,6 +87,36 @@ def test_common_knobs_come_first_and_typed_ranges_win(tmp_path):
     (tmp_path / "search/loss/mine.yaml").write_text("loss.width: interval(1, 2)\n")
     own = knobs_of({**choices, "loss": "mine"}, {**reads, "loss.width": 1}, {}, [tmp_path])
     assert [knob.key for knob in own] == ["temperature", "optimizer.lr", "loss.width"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "loss.widht: interval(1, 2)",
+            "search/loss/mine.yaml has loss.widht, which is no setting of it: try loss.width",
+        ),
+        (
+            "loss:\n  width: interval(1, 2)",
+            "search/loss/mine.yaml has loss, which is no setting of it: try loss.width:",
+        ),
+        ("- loss.width: interval(1, 2)", "mine.yaml is no list of settings and ranges: try loss.temperature: interval"),
+        ("loss.width=interval(1, 2)", "mine.yaml is no list of settings and ranges"),
+    ],
+)
+def test_a_slip_in_a_file_of_ranges_is_said_and_leaves_no_loss_untuned(tmp_path, text, said):
+    (tmp_path / "search/loss").mkdir(parents=True)
+    (tmp_path / "search/loss/mine.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        knobs_of({"loss": "mine"}, {"temperature": 0.5, "loss.width": 1.0}, {}, [tmp_path])
+
+
+def test_values_of_a_range_with_close_ends_differ_and_stay_in_it():
+    knob = read_knob("teacher.momentum", "interval(0.99,0.9999)")
+    values = [float(knob.at(i / 64)) for i in range(65)]
+    assert len(set(values)) == 65
+    assert 0.99 <= min(values) <= max(values) <= 0.9999
+    assert read_knob("temperature", "interval(0.05,1)").at(1 / 3) == "0.367"
 
 
 FILES = [

@@ -475,6 +475,26 @@ def test_a_contestant_without_knobs_stands_beside_one_that_is_searched(tmp_path)
     assert [len(record["comparison"]["searches"][name][0]["points"]) for name in "ab"] == [1, 8]
     assert faults(record) == []
     assert "what its model leaves to find" in protocol_text(record)
+    assert "Nothing was searched of a." in protocol_text(record)
+    assert "only b was tuned, with 8 points" in sentences(record)[0]
+
+
+def test_the_default_settings_of_two_contestants_that_share_them_are_trained_once(tmp_path):
+    words = ["rows={a: 'loss=nt_xent', b: 'loss=nt_xent loss.push=interval(1,8)'}", "budget=3", "seeds=3"]
+    contest, made = contest_of(tmp_path, *words, a=70.0, b=60.0)
+    assert run_all(contest, made) == []
+    assert {run.path.parts[-3] for run in made.started if run.path.parts[-2] == "default"} == {"a"}
+    assert sum(map(contest.n_runs, contest.plan.contestants)) >= len(made.started)
+    names = [row["name"] for row in comparison_record(contest)["rows"]]
+    assert names == ["a", "b", "a as it comes"]
+
+
+def test_search_runs_have_no_settings_of_trackers(tmp_path):
+    words = ["tracker=[tensorboard,wandb]", "tracker.wandb.project=x", "budget=3", "seeds=3"]
+    contest, _ = contest_of(tmp_path, *words, a=70.0, b=60.0)
+    for run in contest.due():
+        tracked = [word for word in run.overrides if word.startswith("tracker")]
+        assert tracked == (["tracker=[]"] if run.stage == "search" else words[:2])
 
 
 def test_it_stops_when_every_pair_is_decided(tmp_path):

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.identity import config_hash, flatten, key_of, targets
 from contrastive.config.neighbors import did_you_mean
+from contrastive.config.reference import option_files
 from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
@@ -251,7 +252,11 @@ def _made(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Made:
     if plan.evaluator not in settings.evaluator:
         names = ", ".join(settings.evaluator)
         more = f"'evaluator=[{','.join([plan.evaluator, *settings.evaluator])}]'"
-        raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try {more}, or another metric")
+        is_one = plan.evaluator in option_files("evaluator", folders)
+        raise ConfigError(
+            f"the evaluators are {names}, none gives {plan.metric}: "
+            f"try {f'{more}, or another metric' if is_one else 'metric=knn_top1'}"
+        )
     reads = _settings_read(cfg)
     own_keys = {key_of(word) for word in own.fixed}  # a row that fixes a setting is not searched over it
     ranges = {key: typed for key, typed in plan.ranges.items() if key in reads and key not in own_keys} | own.ranges

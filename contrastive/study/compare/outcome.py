@@ -30,13 +30,11 @@ def final_rows(contest: Contest) -> list[tuple[Contestant, Row, list[Run]]]:
         (own, Row(name=own.name, overrides=(*own.fixed, *_chosen_words(contest, own))), _final_runs(contest, own))
         for own in plan.contestants
     ]
-    if plan.budget > 1:  # else they are the same runs
-        first = {(own.fixed, own.salt): own for own in reversed(plan.contestants)}  # of those with the same settings
-        rows += [
-            (own, Row(name=f"{own.name}{AS_IT_COMES}", overrides=own.fixed), contest.final(own, 0, {}))
-            for own in plan.contestants
-            if first[own.fixed, own.salt] is own
-        ]
+    rows += [
+        (own, Row(name=f"{own.name}{AS_IT_COMES}", overrides=own.fixed), contest.final(own, 0, {}))
+        for own in plan.contestants
+        if contest.has_defaults(own)
+    ]
     return rows
 
 

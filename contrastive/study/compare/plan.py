@@ -267,8 +267,8 @@ def read_plan(words: Sequence[str]) -> Plan:
     names = [contestant.name for contestant in contestants]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"two contestants are called {twice}: try other names in rows")
-    if len({folder_name(name) for name in names}) < len(names):
-        raise ConfigError(f"{' and '.join(names)} differ in signs alone, and name folders: try letters in rows")
+    if len({folder_name(name).lower() for name in names}) < len(names):  # some disks do not tell A from a
+        raise ConfigError(f"{' and '.join(names)} differ in signs or case alone, and name folders: try other names")
     return Plan(contestants=tuple(contestants), common=tuple(common), ranges=ranges, **own)
 
 

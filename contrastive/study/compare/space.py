@@ -46,7 +46,7 @@ class Knob:
         return f"{self.key} / {self.times}" if self.times else self.key
 
     def at(self, u: float, point: Mapping[str, Any] | None = None) -> str:
-        """The value at u in [0, 1], as it is typed; numbers to three digits.
+        """The value at u in [0, 1], as it is typed; numbers to three digits, of ends that are close to more.
 
         Args:
             point: settings that have the value of `times`.
@@ -54,7 +54,10 @@ class Knob:
         if self.choices:
             return self.choices[min(int(u * len(self.choices)), len(self.choices) - 1)]
         value = self.low * (self.high / self.low) ** u if self.is_log else self.low + (self.high - self.low) * u
-        return str(round(value)) if self.is_int else f"{value * self._factor(point or {}):.3g}"
+        if self.is_int:
+            return str(round(value))
+        digits = 3 + int(math.log10(max(abs(self.low), abs(self.high)) / (self.high - self.low) + 1))
+        return f"{value * self._factor(point or {}):.{digits}g}"
 
     def place(self, point: Mapping[str, Any]) -> float | None:
         """Where the value of a point lies between the ends, 0 to 1; None for a choice, and for what is no number."""
@@ -111,7 +114,10 @@ def knobs_of(
     """
     ranges = _read(Path("common.yaml"), folders)
     for group in GROUPS:
-        ranges |= _read(Path(group, f"{choices.get(group)}.yaml"), folders)
+        own = _read(file := Path(group, f"{choices.get(group)}.yaml"), folders)
+        if odd := [key for key in own if key not in settings]:
+            raise ConfigError(f"search/{file} has {odd[0]}, which is no setting of it: try {_example(group, settings)}")
+        ranges |= own
     ranges |= typed
     known = [read_knob(key, str(text)) for key, text in ranges.items()
              if (key in settings or key in typed) and key not in fixed]  # fmt: skip
@@ -133,8 +139,17 @@ def _read(path: Path, folders: Sequence[Path]) -> dict[str, str]:
     """{setting: range} of a file; none if there is no such file. One's own come before those of the package."""
     for folder in (*folders, CONFIGS):
         if (file := folder / "search" / path).is_file():
-            return dict(yaml.safe_load(file.read_text()) or {})
+            found = yaml.safe_load(file.read_text()) or {}
+            if not isinstance(found, dict):
+                raise ConfigError(f"{file} is no list of settings and ranges: try loss.temperature: interval(0.05, 1)")
+            return found
     return {}
+
+
+def _example(group: str, settings: Mapping[str, Any]) -> str:
+    """A line of a file of ranges, with a number of the group's own."""
+    numbers = [key for key, value in settings.items() if key.startswith(f"{group}.") and isinstance(value, float)]
+    return f"{next(iter(numbers), f'{group}.SETTING')}: interval(LOW, HIGH)"
 
 
 def points(knobs: Sequence[Knob], n: int, *, draw: int) -> list[dict[str, str]]:

@@ -105,7 +105,7 @@ class Contest:
     def n_runs(self, own: Contestant) -> int:
         """Runs of a contestant in the whole plan; a few less where a search chooses the default settings."""
         n_points = self._n_points(own)
-        final = self.plan.seeds * (self.plan.searches + (n_points > 0))  # those of the default settings among them
+        final = self.plan.seeds * (self.plan.searches + self.has_defaults(own))
         return self.plan.searches * (n_points + 2 * min(self.plan.finalists, n_points)) + final
 
     def n_left(self, own: Contestant) -> int:
@@ -184,8 +184,13 @@ class Contest:
             yield from self.runs_of_point(own, search, finalist, tried[finalist].point)[1:]
         if (chosen := self.chosen(own, search)) is not None:
             yield from self.final(own, search, chosen)
-        if search == 0:
+        if search == 0 and self.has_defaults(own):
             yield from self.final(own, search, {})
+
+    def has_defaults(self, own: Contestant) -> bool:
+        """Whether a contestant also runs as it comes: beside a search, the first of those with the same settings."""
+        same = next(other for other in self.plan.contestants if (other.fixed, other.salt) == (own.fixed, own.salt))
+        return self.plan.budget > 1 and same is own
 
     def points(self, own: Contestant, search: int) -> list[dict[str, str]]:
         """The points of a search as far as they are known, the default settings first; none where these are the only
@@ -289,7 +294,7 @@ class Contest:
         seed = _first_seed(own, search) + extra
         evaluator = self.plan.evaluator
         words = merge_overrides(
-            [word for word in self._words(own, point) if not _is_other_evaluator(key_of(word), evaluator)],
+            [word for word in self._words(own, point) if not _is_left_out(key_of(word), evaluator)],
             [f"evaluator=[{evaluator}]", *self.on_the_way, "tracker=[]", f"held_out={search}", f"seed={seed}"],
         )
         stage = "finalists" if extra else "search"
@@ -360,9 +365,10 @@ def _first_seed(own: Contestant, search: int) -> int:
     return SEEDS_OF_A_SALT * own.salt + SEEDS_OF_A_SEARCH * (search + 1)
 
 
-def _is_other_evaluator(key: str, evaluator: str) -> bool:
-    """Whether a setting is the list of evaluators, or belongs to another one than this."""
-    return key.partition(".")[0] == "evaluator" and not key.startswith(f"evaluator.{evaluator}.")
+def _is_left_out(key: str, evaluator: str) -> bool:
+    """Whether a search run has no use for a setting: of a tracker, the list of evaluators, or of another one."""
+    group = key.partition(".")[0]
+    return group == "tracker" or (group == "evaluator" and not key.startswith(f"evaluator.{evaluator}."))
 
 
 def _search_text(plan: Plan, search: int) -> str:

@@ -49,7 +49,8 @@ def try_contestants(
         ConfigError: one cannot be trained; the sentence names it, the error and its line.
     """
     words = {own.name: contest.final(own, 0, {})[0].overrides for own in contest.plan.contestants}
-    tasks = (_Try(name, compose(own), contest.folders) for name, own in words.items())
+    evaluator = contest.plan.evaluator
+    tasks = (_Try(name, compose(own), contest.folders, evaluator) for name, own in words.items())
     found: dict[str, Trial] = {}
     for task, result in run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus):
         if not isinstance(result, Trial):
@@ -102,6 +103,7 @@ class _Try:
     name: str
     cfg: DictConfig
     folders: tuple[Path, ...]
+    evaluator: str  # that gives what is judged
 
     def __call__(self) -> Trial | str:
         since = time.perf_counter()
@@ -112,6 +114,9 @@ class _Try:
 
                 settings = Settings.from_config(self.cfg)
                 experiment = build(settings)
+                if self.evaluator in experiment.left_out:
+                    unlabeled = "needs labels, and these images have none: try images with classes"
+                    raise ConfigError(f"{self.evaluator} {unlabeled}")
                 start = time.perf_counter() - since
                 timing = estimate(experiment)
         except Exception as error:

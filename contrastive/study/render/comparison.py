@@ -7,6 +7,7 @@ from typing import Any
 from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
 from contrastive.study.compare.space import read_knob
 from contrastive.study.render.effects import effects, plan_of
+from contrastive.study.render.sentences import untuned
 from contrastive.text import format_grid
 
 LEGEND = (
@@ -107,6 +108,8 @@ def protocol_of_one(record: Mapping[str, Any]) -> str:
         f"them, judged by {plan.metric} on images that no run of it trained on: a tenth of the training images, or the "
         f"data's own validation images{again}. No search run saw a test image."
     )  # fmt: skip
+    if plan.budget > 1 and (alone := untuned(record)):
+        searched += f" Nothing was searched of {' and '.join(alone)}."
     seeds = f"{plan.seeds} fresh seeds, common to all methods{' and new for each search' if plan.searches > 1 else ''}"
     stop = f", after {plan.rows} of at most {plan.planned}" if plan.rows < plan.planned else ""
     several = f" The plan was changed and judged again {times(plan.looks - 1)}." if plan.looks > 1 else ""

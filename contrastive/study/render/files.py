@@ -109,7 +109,7 @@ def _check(path: Path, record: dict[str, Any]) -> Iterator[str]:
     if is_table := not {"comparison", "datasets"}.intersection(record):
         remedy = f"try make reproduce-table TABLE={record['table']}"
     else:
-        remedy = "try contrastive compare with its words"
+        remedy = "try verify of the version that made it"
         if said := faults(record):
             yield f"{path}: the record is not whole: {'; '.join(said)}: {remedy}"
             return

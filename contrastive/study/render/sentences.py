@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from contrastive.study.compare.judge import next_level
@@ -21,7 +21,7 @@ def sentences(record: Record) -> list[str]:
     if "datasets" in record:
         return [over_datasets(claim, plan, metric) for claim in claims_of(record)]
     return [
-        "; ".join([sentence(claim, plan, metric), *(text for name in (claim["name"], claim["against"])
+        "; ".join([sentence(claim, plan, metric, untuned(record)), *(text for name in (claim["name"], claim["against"])
                                                     if (text := failed_points(record, name)))])
         for claim in claims_of(record)
     ]  # fmt: skip
@@ -36,14 +36,21 @@ def failed_points(record: Mapping[str, Any], name: str) -> str:
     return f"{name}: {n} of {len(points)} points failed ({', '.join(dict.fromkeys(said))})" if n else ""
 
 
-def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+def untuned(record: Mapping[str, Any]) -> list[str]:
+    """The methods of which there was nothing to search, or nothing was."""
+    searches = record["comparison"]["searches"]
+    return [name for name, own in searches.items() if all(len(search["points"]) < 2 for search in own)]
+
+
+def sentence(claim: Mapping[str, Any], plan: Plan, metric: str, untuned: Collection[str] = ()) -> str:
     """The verdict with its interval; undecided, with how likely each answer is, and what would decide.
 
     Args:
         claim: see `judge_comparison`.
         metric: as it is called.
+        untuned: see there.
     """
-    return f"{_method(claim, plan)}: {_said(claim, plan, metric)}"
+    return f"{_method(claim, plan)}: {_said(claim, plan, metric, untuned)}"
 
 
 def over_datasets(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
@@ -70,7 +77,7 @@ def _method(claim: Mapping[str, Any], plan: Plan) -> str:
     return f"{claim['name']}{' with these settings' if plan.budget == 1 else ''}"
 
 
-def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+def _said(claim: Mapping[str, Any], plan: Plan, metric: str, untuned: Collection[str]) -> str:
     against, verdict = claim["against"], claim["verdict"]
     if verdict == "failed":
         n = plan.searches * plan.seeds
@@ -81,7 +88,10 @@ def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     if claim["low"] is None:
         why = "which differ by the same each time" if claim["n"] >= 3 else "too few for an interval"
         return f"undecided against {against}, {claim['effect']:+z.1f} points by {metric} over {claim['n']} rows, {why}"
-    searched = "; nothing was searched" if plan.budget == 1 else f"; tuned with {plan.budget} points each"
+    tuned = [name for name in (claim["name"], against) if name not in untuned]
+    searched = "; nothing was searched" if plan.budget == 1 or not tuned else f"; tuned with {plan.budget} points each"
+    if plan.budget > 1 and len(tuned) == 1:
+        searched = f"; only {tuned[0]} was tuned, with {plan.budget} points"
     if verdict != "undecided":
         return f"{found(claim, plan, metric)}{searched}"
     return f"{found(claim, plan, metric)}: {graded(claim, plan)}{searched}{_undone(claim)}{_advice(claim, plan)}"
