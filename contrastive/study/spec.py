@@ -43,10 +43,10 @@ as `python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figure
 import hashlib
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import yaml
 
@@ -59,13 +59,48 @@ from contrastive.study.record import Claim
 PRESETS = ("paper", "small", "smoke")
 STUDIES = CONFIGS.parent / "studies"  # in a checkout; a wheel has none
 PLAN = "plan.yaml"
-# the keys of a table's YAML, of a preset and a row in it
-TABLE_KEYS = {
-    "title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims",
-    "needs_gpu", "config_dir",
-}  # fmt: skip
-PRESET_KEYS = {"overrides", "drop", "seeds", "points", "grid"}
-ROW_KEYS = {"name", "overrides", "published", "source", "zip", "grid", "presets", "minutes"}
+
+
+class RowSpec(TypedDict):
+    """A row in a table's YAML."""
+
+    name: str
+    overrides: NotRequired[list[str]]
+    published: NotRequired[dict[str, Any] | list[Any] | None]
+    source: NotRequired[Any]
+    zip: NotRequired[dict[str, list[Any]]]
+    grid: NotRequired[dict[str, list[Any]]]
+    presets: NotRequired[dict[str, Any]]
+    minutes: NotRequired[float]
+
+
+class PresetSpec(TypedDict, total=False):
+    """A preset in a table's YAML."""
+
+    overrides: list[str]
+    drop: list[str]
+    seeds: list[int]
+    points: int
+    grid: dict[str, list[Any]]
+
+
+class TableSpec(TypedDict):
+    """A table's YAML."""
+
+    title: str
+    note: NotRequired[str]
+    seeds: NotRequired[list[int]]
+    metrics: NotRequired[dict[str, str] | list[str]]
+    minutes: NotRequired[float]
+    common: NotRequired[list[str]]
+    grid: NotRequired[dict[str, list[Any]]]
+    rows: NotRequired[list[RowSpec]]
+    presets: NotRequired[dict[str, PresetSpec | list[str]]]
+    script: NotRequired[str]
+    claims: NotRequired[list[dict[str, Any]]]
+    needs_gpu: NotRequired[bool]
+    config_dir: NotRequired[str]
+
 
 Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
 
@@ -157,14 +192,17 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     if n_seeds is not None and n_seeds < 1:
         raise ConfigError(f"--seeds must be at least 1, got {n_seeds}: try --seeds 3")
     spec: dict[str, Any] = yaml.safe_load(path.read_text())
-    name = table_name(path)
-    check_keys(spec, TABLE_KEYS, f"{path.parent.name}/{path.name}")
+    name, where = table_name(path), f"{path.parent.name}/{path.name}"
+    if isinstance(spec, dict):
+        check_keys(spec, TableSpec.__annotations__, where)
+    if (place := misfit(spec, TableSpec)) is not None:
+        raise ConfigError(f"{where}: {place or 'the whole'} is missing or of another kind: try as in docs/own_table.md")
     known = ["paper", *spec.get("presets", {})]
     if preset not in known:
         raise ConfigError(f"{name} has no preset {preset}: try one of {', '.join(known)}")
     changes = spec.get("presets", {}).get(preset, {})
     changes = {"overrides": changes} if isinstance(changes, list) else changes
-    check_keys(changes, PRESET_KEYS, f"{path.parent.name}/{path.name}: presets.{preset}")
+    check_keys(changes, PresetSpec.__annotations__, f"{where}: presets.{preset}")
     chosen = Preset(name=preset, extra=extra, **changes)
     curves = read_curves(path.parent / "curves" / path.name)
     rows = [replace(row, curves=curves.get(row.name, {})) for row in expand_rows(spec, chosen)]
@@ -188,9 +226,9 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     )
 
 
-def check_keys(node: dict[str, Any], known: set[str], where: str) -> None:
+def check_keys(node: dict[str, Any], known: Collection[str], where: str) -> None:
     """Raise ConfigError if a node of a table's YAML has a key that nothing reads."""
-    unknown = sorted(node.keys() - known)
+    unknown = sorted(node.keys() - set(known))
     if unknown:
         raise ConfigError(f"{where} has an unknown key {unknown[0]}: try one of {', '.join(sorted(known))}")
 
@@ -213,7 +251,7 @@ def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
         if unknown := [value for value in chosen if value not in values]:
             raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {values}")
     for row in spec.get("rows", []):
-        check_keys(row, ROW_KEYS, f"row {row.get('name')}")
+        check_keys(row, RowSpec.__annotations__, f"row {row['name']}")
         check_keys(row.get("presets", {}), {"small", "smoke"}, f"row {row['name']}: presets")
     chosen = [row for row in spec.get("rows", []) if row.get("presets", {}).get(preset.name, []) is not None]
     shared = [row for row in chosen if "grid" not in row]

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,10 @@ def test_a_list_of_data_sets_is_a_plan_for_each():
 def test_a_further_data_set_goes_on_in_the_same_folder_and_another_plan_does_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def folder(*words: str) -> Path:
+    def folder(*words: str, own: Sequence[Path] = ()) -> Path:
+        plans = read_plans(["loss=nt_xent,supcon", *words])
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return base_of(in_one_folder([contest_of(plan) for plan in read_plans(["loss=nt_xent,supcon", *words])]))
+            return base_of(in_one_folder([contest_of(plan, own) for plan in plans]))
 
     two = folder("dataset=digits,biased_digits")
     assert two.name.startswith("datasets-nt_xent+supcon-")
@@ -119,6 +120,14 @@ def test_a_further_data_set_goes_on_in_the_same_folder_and_another_plan_does_not
     assert two == folder("dataset=digits,biased_digits", "seeds=5", "margin=2")
     assert two != folder("dataset=digits,biased_digits", "epochs=2")
     assert two != folder("dataset=digits,biased_digits", "budget=4")
+    mine, found = tmp_path / "mine", []
+    for name, text in (("loss", "alpha: 0.5"), ("loss", "alpha: 0.7"), ("dataset", "size: 8")):
+        (mine / name).mkdir(parents=True, exist_ok=True)
+        (mine / name / "own.yaml").write_text(text)
+        found.append(folder("dataset=digits,biased_digits", own=[mine]))
+    assert found[0] != found[1] == found[2], (
+        "an edit of one's own loss is another comparison, a further data set is not"
+    )
     with pytest.raises(ConfigError, match=r"on one dataset, got digits and mnist: try dataset=digits,mnist"):
         folder("rows={a: 'loss=nt_xent dataset=mnist'}")
 

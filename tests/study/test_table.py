@@ -120,6 +120,13 @@ def test_cli_overrides_win_and_change_the_folder(table_file):
     ("values", "message"),
     [
         ({"row": []}, "unknown key row: try one of"),
+        ({"seeds": 5}, "seeds is missing or of another kind: try as in docs/own_table.md"),
+        ({"title": None}, "title is missing or of another kind"),
+        ({"metrics": "knn_top1"}, "metrics is missing or of another kind"),
+        ({"common": "epochs=1"}, "common is missing or of another kind"),
+        ({"grid": {"n_views": 2}}, "grid.n_views is missing or of another kind"),
+        ({"rows": [{"overrides": []}]}, r"rows\[0\].name is missing or of another kind"),
+        ({"rows": [{"name": "A", "overrides": "loss=nt_xent"}]}, r"rows\[0\].overrides is missing"),
         ({"rows": [{"name": "A", "override": []}]}, "row A has an unknown key override"),
         ({"rows": [{"name": "A", "published": {"x": [1, 2, 3]}}]}, "A: published.x has 3 values for 2 points"),
         ({"presets": {"smoke": {"word": []}}}, "presets.smoke has an unknown key word"),

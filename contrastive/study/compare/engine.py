@@ -121,7 +121,9 @@ def in_one_folder(contests: Sequence[Contest]) -> list[Contest]:
     listed = [contest.made_of["contestants"].values() for contest in contests]
     modules = [{item for own in made for item in own["modules"].items()} for made in listed]
     common = [word for word in plan.common if key_of(word) != "dataset"]
-    made_of = [plan.contestants, common, plan.ranges, plan.finalists, plan.batch, contests[0].made_of["package"],
+    options = read_sources([], contests[0].folders)[OPTIONS].items()
+    own = [item for item in options if not item[0].startswith("dataset/")]
+    made_of = [plan.contestants, common, plan.ranges, own, plan.finalists, plan.batch, contests[0].made_of["package"],
                sorted({contest.plan.budget for contest in contests}), sorted(set.intersection(*modules))]  # fmt: skip
     digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:8]
     names = "+".join(own.name for own in plan.contestants)
