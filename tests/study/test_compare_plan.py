@@ -265,6 +265,8 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
         (["loss=nt_xent,supcon", "dry_run=true"], "is set by the comparison"),
         (["rows={a: loss=nt_xent, b: 'loss=nt_xent salt=x'}"], "try salt=1"),
         (["rows={push<1: loss=nt_xent, push>1: loss=supcon}"], "differ in signs or case alone"),
+        (["loss=nt_xent,supcon", "batch=256"], "did you mean batch_size? try batch_size=256"),
+        (["loss=nt_xent", "rows={a: loss=supcon, b: encoder.width=16}"], "and b names none: try loss=nt_xent in b"),
         (["rows={A: loss=nt_xent, a: loss=supcon}"], "A and a differ in signs or case alone"),
     ],
 )  # fmt: skip

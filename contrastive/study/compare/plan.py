@@ -27,6 +27,7 @@ NUMBERS = {
 }  # fmt: skip
 OWN = {*NUMBERS, "metric", "pairs", "rows"}
 CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "dry_run")  # which the protocol sets
+MAX_BATCH = 32  # points at a time; more are a slip for batch_size
 MAX_SEEDS = 500
 
 
@@ -103,6 +104,11 @@ class Plan:
             raise ConfigError(f"finalists={self.finalists} leaves nothing to choose from: try {instead}")
         if self.seeds > MAX_SEEDS:
             raise ConfigError(f"seeds must be at most {MAX_SEEDS}, got {self.seeds}: try seeds=8")
+        if self.batch > MAX_BATCH:
+            raise ConfigError(
+                f"batch is of points that are proposed at a time, got {self.batch}: did you mean batch_size? "
+                f"try batch_size={self.batch}"
+            )
         if self.margin <= 0:
             raise ConfigError(f"margin must be above 0, got {self.margin}: try margin=1")
         if self.pairs not in ("first", "all"):
@@ -256,9 +262,14 @@ def read_plan(words: Sequence[str]) -> Plan:
     contestants = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else []
     rows = [_row(name, str(text)) for name, text in (own.pop("rows", None) or {}).items()]
     alone = next((word for key in ("loss", "experiment") for word in common if key_of(word) == key), None)
-    if not contestants and alone is not None and all(_sets(row, key_of(alone)) for row in rows):
-        common.remove(alone)  # the rows have their own, so it is a contestant beside them
-        contestants = [Contestant(name=alone.partition("=")[2], words=(alone,))]
+    if not contestants and alone is not None:
+        key, _, name = alone.partition("=")
+        lacking = [row.name for row in rows if not _sets(row, key)]
+        if 0 < len(lacking) < len(rows):
+            raise ConfigError(f"some rows name a {key} and {lacking[0]} names none: try {alone} in {lacking[0]}, too")
+        if not lacking:  # the rows have their own, so it is a contestant beside them
+            common.remove(alone)
+            contestants = [Contestant(name=name, words=(alone,))]
     contestants += rows
     if not contestants:
         raise ConfigError(f"nothing is compared: {EXAMPLE}")
