@@ -261,16 +261,7 @@ def read_plan(words: Sequence[str]) -> Plan:
             common.append(word)
     contestants = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else []
     rows = [_row(name, str(text)) for name, text in (own.pop("rows", None) or {}).items()]
-    alone = next((word for key in ("loss", "experiment") for word in common if key_of(word) == key), None)
-    if not contestants and alone is not None:
-        key, _, name = alone.partition("=")
-        lacking = [row.name for row in rows if not _sets(row, key)]
-        if 0 < len(lacking) < len(rows):
-            raise ConfigError(f"some rows name a {key} and {lacking[0]} names none: try {alone} in {lacking[0]}, too")
-        if not lacking:  # the rows have their own, so it is a contestant beside them
-            common.remove(alone)
-            contestants = [Contestant(name=name, words=(alone,))]
-    contestants += rows
+    contestants = [*(contestants or _beside(rows, common)), *rows]
     if not contestants:
         raise ConfigError(f"nothing is compared: {EXAMPLE}")
     if {"budget", "hours"} <= own.keys():
@@ -281,6 +272,22 @@ def read_plan(words: Sequence[str]) -> Plan:
     if len({folder_name(name).lower() for name in names}) < len(names):  # some disks do not tell A from a
         raise ConfigError(f"{' and '.join(names)} differ in signs or case alone, and name folders: try other names")
     return Plan(contestants=tuple(contestants), common=tuple(common), ranges=ranges, **own)
+
+
+def _beside(rows: Sequence[Contestant], common: list[str]) -> list[Contestant]:
+    """The contestant of a loss or experiment that was typed alone, where each row has its own: it is taken out of what
+    is common."""
+    alone = next((word for key in ("loss", "experiment") for word in common if key_of(word) == key), None)
+    if alone is None:
+        return []
+    key, _, name = alone.partition("=")
+    lacking = [row.name for row in rows if not _sets(row, key)]
+    if 0 < len(lacking) < len(rows):
+        raise ConfigError(f"some rows name a {key} and {lacking[0]} names none: try {alone} in {lacking[0]}, too")
+    if lacking:
+        return []
+    common.remove(alone)
+    return [Contestant(name=name, words=(alone,))]
 
 
 def _own(key: str, value: str) -> Any:
