@@ -53,7 +53,7 @@ class LNL(Regularizer):
 
     Args:
         weight: of the entropy, at least 0: 0.01 in the paper, 1 in Hong & Yang 2021. With 1 the encoder hides the
-            bias from the adversary instead of removing it (studies/bias/README.md).
+            bias from the adversary instead of removing it (studies/biased_digits/README.md).
         kernel_size: of the adversary's convolutions, odd.
 
     Shapes: map (B, V, C, H, W), bias (B,) → scalar.
