@@ -34,7 +34,7 @@ class Keywords(TypedDict, total=False):
     # a second term of the loss
     regularizer: Literal["bias_balanced", "cross_entropy", "end", "fairkl", "lnl", "none"]
     # optimizer, with learning rate and weight decay
-    optimizer: Literal["adam", "lars", "sgd"]
+    optimizer: Literal["adam", "adamw", "lars", "sgd"]
     # schedule of the learning rate
     schedule: Literal["constant", "cosine", "step"]
     # how the features are judged
