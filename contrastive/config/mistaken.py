@@ -24,9 +24,13 @@ ALIASES = {
     "save_dir": "hydra.run.dir", "log_dir": "hydra.run.dir",
 }  # fmt: skip
 NAMES = ("name", "run_name", "exp_name")  # words of other programs for a run, whose folder it is here
+GO_ON = (
+    "the same command again, which resumes, a larger epochs=N, which lengthens a finished run, "
+    "encoder.weights=RUN, which starts from its weights, or rerun=true, which starts over"
+)
 # the word of other programs, or an option of theirs: what to type
 INSTEAD = {
-    "resume": "the same command again, which resumes, or rerun=true, which starts over",
+    **dict.fromkeys(("resume", "resume_from", "checkpoint", "ckpt_path"), GO_ON),
     "num_workers": "it without: no process loads images here",
     "wandb": "'tracker=[tensorboard,wandb]'",
     "mlflow": "'tracker=[tensorboard,mlflow]'",

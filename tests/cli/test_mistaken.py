@@ -14,7 +14,7 @@ from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
 from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
 from contrastive.config.messages import in_a_line
-from contrastive.config.mistaken import check_words, quote_paths
+from contrastive.config.mistaken import GO_ON, check_words, quote_paths
 from contrastive.errors import ConfigError
 
 
@@ -34,8 +34,11 @@ from contrastive.errors import ConfigError
         ("gpus=2", "try devices=2"),
         ("-m --cfg job", "try it without -m"),
         ("hydra/launcher=slurm seed=0", "try -m before it, also for a single run"),
-        ("--resume", "try the same command again, which resumes, or rerun=true, which starts over"),
-        ("resume=true", "try the same command again, which resumes, or rerun=true, which starts over"),
+        ("--resume", f"try {GO_ON}"),
+        ("resume=true", f"try {GO_ON}"),
+        ("checkpoint=outputs/digits/nt_xent/default/seed=0", f"try {GO_ON}"),
+        ("resume_from=outputs/digits/nt_xent/default/seed=0", f"try {GO_ON}"),
+        ("ckpt_path=last.ckpt", f"try {GO_ON}"),
         ("wandb=true", "try 'tracker=[tensorboard,wandb]'"),
         ("search_metric=knn_top1", "try contrastive compare loss=NAME metric=knn_top1"),
         ("--use-wandb", "try 'tracker=[tensorboard,wandb]'"),
