@@ -1,6 +1,6 @@
 """A folder in the layout of the Hugging Face Hub, with a model card written from the run; nothing is uploaded.
 
-transformers loads it: by timm where that has the network, else by the code of the network, which lies in the folder.
+timm loads it where timm has the network, and so does transformers; this package loads every one.
 """
 
 import html
@@ -14,7 +14,6 @@ from contrastive.config.targets import resolve_builtin
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import with_defaults
-from contrastive.export.automodel import automodel_config, code_files, preprocessor_config
 from contrastive.export.torchvision import torchvision_name
 from contrastive.files import atomic, write_text
 from contrastive.run.files import RGB, weights_path
@@ -25,13 +24,11 @@ from contrastive.text import printable
 TIMMS = "contrastive.encoder.timm.timm_encoder"
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
 RECORDED = ("data", "command", "commit", "code", "sha256")
-WRITTEN = ("model.safetensors", "config.json", "preprocessor_config.json", "README.md")
+WRITTEN = ("model.safetensors", "config.json", "README.md")
 
 
 def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
-    """Write model.safetensors, config.json, README.md and the network's code into `folder`, and return it.
-
-    There is no code for networks that timm has, nor for one of your own, which only this package can load.
+    """Write model.safetensors, config.json and README.md into `folder`, and return it.
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
@@ -42,22 +39,13 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
     """
     file = weights_path(path)
     metadata = read_weights(file).metadata
-    for_timm = timm_config(metadata)
-    code = {} if for_timm else code_files(metadata)
-    others = {item.name for item in folder.glob("*")} - {*WRITTEN, *code}
+    others = {item.name for item in folder.glob("*")} - {*WRITTEN}
     if others:
         raise ConfigError(f"{folder} holds other files ({min(others)}): try another DIR")
     folder.mkdir(parents=True, exist_ok=True)
     with atomic(folder / "model.safetensors") as part:
         shutil.copyfile(file, part)
-    config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}, **for_timm}
-    (folder / "preprocessor_config.json").unlink(missing_ok=True)  # an earlier export's
-    if code:
-        config |= automodel_config(metadata)
-        if (preprocessor := preprocessor_config(metadata)) is not None:
-            write_text(folder / "preprocessor_config.json", json.dumps(preprocessor, indent=2) + "\n")
-    for name, text in code.items():
-        write_text(folder / name, text)
+    config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}, **timm_config(metadata)}
     write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
     write_text(folder / "README.md", model_card(metadata, title=folder.resolve().name, license=license))
     return folder
@@ -97,13 +85,12 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         "|---|---|",
         *(f"| {plain(name)} | {value:.2f} |" for name, value in metrics),
     ]
-    is_timms, is_ours = bool(timm_config(metadata)), bool(code_files(metadata))
-    own = _card("automodel") + (_card("processor") if preprocessor_config(metadata) else "") if is_ours else ""
+    is_timms = bool(timm_config(metadata))
     came_with = "its pretrained weights" if metadata["node"].get("pretrained") else "random weights"
     return _card("model").format(
         title=title,
-        library="timm" if is_timms else "transformers" if is_ours else "contrastive",
-        own=_card("timm") if is_timms else own,
+        library="timm" if is_timms else "contrastive",
+        own=_card("timm") if is_timms else "",
         install=f"git+{url}" if (url := repository()) else "PATH_OF_THE_CHECKOUT",
         license=license,
         loss=code(metadata["loss"].rpartition(".")[2]),
@@ -128,7 +115,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
 
 
 def _card(name: str) -> str:
-    """A text of the folder cards/: the model card, or how to use one of the networks in it."""
+    """A text of the folder cards/: the model card, or how timm loads the network."""
     return Path(__file__).with_name("cards").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 

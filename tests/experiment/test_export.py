@@ -1,17 +1,12 @@
 """python -m contrastive export: ONNX, a folder for the Hub, and the file itself in torchvision's network."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 import torch
 import yaml
-from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torchvision.models import ResNet as ResNetOfTorchvision
@@ -85,8 +80,7 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     encoder, folder = saved(tmp_path), tmp_path / "ants"
     assert main([str(tmp_path), "--huggingface", str(folder), "--license", "mit"]) == 0
     assert capsys.readouterr().out.strip() == str(folder)
-    code = {"modeling.py", "resnet.py", "errors.py", "preprocessor_config.json"}
-    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "config.json", "README.md", *code}
+    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
     loaded, _ = load_encoder(folder / "model.safetensors")
     assert torch.equal(loaded.conv1.weight, encoder.conv1.weight)
     with safe_open(folder / "model.safetensors", "pt") as file:
@@ -95,7 +89,7 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     assert "architecture" not in json.loads((folder / "config.json").read_text())  # timm has no such stem
     card = (folder / "README.md").read_text()
     assert "timm" not in card
-    assert "library_name: transformers" in card
+    assert "library_name: contrastive" in card
     assert "The package `contrastive` on PyPI is another project" in card
     assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
     for text in ("| knn_top1 | 51.23 |", "cosine, k=20", "loss=nt_xent", "d4d4", "ant, bee", "(0.1000, 0.2000"):
@@ -136,49 +130,6 @@ def test_the_card_says_how_to_install_this_package(origin, line, tmp_path, monke
     monkeypatch.setattr(provenance, "_git", lambda root, *words: origin if words[0] == "remote" else None)
     saved(tmp_path)
     assert line in (export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "README.md").read_text()
-
-
-FRESH = """
-import sys, torch
-from PIL import Image
-from transformers import AutoImageProcessor, AutoModel
-assert not any(name.partition(".")[0] == "contrastive" for name in sys.modules)
-transform = AutoImageProcessor.from_pretrained(sys.argv[1])
-encoder = AutoModel.from_pretrained(sys.argv[1], trust_remote_code=True).eval()
-with torch.no_grad():
-    features = encoder(**transform(Image.open(sys.argv[2]), return_tensors="pt")).pooler_output
-torch.save(features, sys.argv[3])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("node", ["narrow", "convnet", "mobilenet", "vit", "whole"])
-def test_transformers_loads_the_folder_without_this_package(node, tmp_path):
-    """In a process that does not find the package, of TRANSFORMERS_PYTHON, else of this Python."""
-    python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
-    if "TRANSFORMERS_PYTHON" not in os.environ:
-        pytest.importorskip(
-            "transformers", reason="try TRANSFORMERS_PYTHON=PATH, a Python that has transformers and timm"
-        )
-    vit = {**TORCHVISION, "name": "vit_b_32", "image_size": 32}
-    nodes = {
-        "narrow": NARROW,
-        "convnet": CONVNET,
-        "mobilenet": {**TORCHVISION, "name": "mobilenet_v3_small"},
-        "vit": vit,
-    }
-    saved(tmp_path, nodes.get(node, RESNET), side=32)
-    folder = export_huggingface(tmp_path, tmp_path / "hub", license="mit")
-    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
-    image.save(tmp_path / "image.png")
-    words = [python, "-P", "-c", FRESH, folder, tmp_path / "image.png", tmp_path / "features.pt"]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    subprocess.run(words, check=True, cwd=tmp_path, env=environment | {"HF_HOME": str(tmp_path / "home")})
-    encoder, transform = load_encoder(folder)
-    with torch.no_grad():
-        torch.testing.assert_close(
-            torch.load(tmp_path / "features.pt"), encoder(transform(image)), atol=1e-4, rtol=1e-4
-        )
 
 
 @pytest.mark.parametrize("node", [NARROW, *further(CONVNET)], ids=["narrow", "convnet"])
