@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import contrastive
@@ -13,6 +14,7 @@ from contrastive.dataset.array import rows
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.rows import MappedRows, as_images
 from contrastive.dataset.arrays import arrays
+from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.splits import channel_stats, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.training.loader import Loader
@@ -127,6 +129,22 @@ def test_what_python_has():
     assert given_data(x, name="given").classes == ()
 
 
+@pytest.mark.parametrize("mode", ["P", "CMYK", "HSV", "YCbCr", "RGBA", "PA", "LA", "L", "1", "RGB"])
+def test_pil_images_have_the_pixels_of_a_folder(mode, tmp_path):
+    picture = Image.fromarray(images((8, 8, 4), np.uint8))
+    picture = picture.convert("RGB").convert(mode) if mode in ("HSV", "P") else picture.convert(mode)
+    picture.getexif()[0x112] = 6
+    file = tmp_path / ("x.jpg" if mode == "CMYK" else "x.tif" if mode == "YCbCr" else "x.png")
+    if mode in ("HSV", "PA"):  # which no file has
+        picture.convert("RGBA" if mode == "PA" else "RGB").save(file, exif=picture.getexif())
+    else:
+        picture.save(file, exif=picture.getexif())
+        picture = Image.open(file)
+    ours = given_data([picture] * 4, name="given").pretrain.image[0].numpy()
+    assert ours.shape == (1 if mode in ("1", "L", "LA") else 3, 8, 8)
+    assert np.array_equal(np.broadcast_to(ours, (3, 8, 8)), decode(file, 8))
+
+
 class Items(Dataset):
     """Four items that a function makes."""
 
@@ -138,6 +156,16 @@ class Items(Dataset):
 
     def __getitem__(self, i: int):
         return self.make(i)
+
+
+class Hub:
+    """A data set of Hugging Face, which is no `Dataset` of torch."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, i: int):
+        return {"image": RGB[i], "label": 0}
 
 
 class Stream(IterableDataset):
@@ -168,6 +196,12 @@ RGB = images((N, 8, 8, 3), np.uint8)
         (Items(lambda i: (RGB[i], 0, "name")), r"item 0 of data has 3 parts: try pairs, data=\[x\[:2\]"),
         (Items(lambda i: {"image": RGB[i], "label": 0}), "item 0 of data is a dict of image, label: try pairs"),
         (Items(lambda i: (RGB[i], None if i else 3)), "item 1 of data differs from item 0 in having a label"),
+        (
+            [Image.new("L", (8, 8)), Image.new("RGB", (8, 8))],
+            r'try a transform to one type, such as image.convert\("RGB"\)',
+        ),
+        ([Image.new("F", (8, 8))], r"item 0 of data cannot be read \(mode F has no fixed range"),
+        (Hub(), r'data is a Hub: try .* or data=\[\(x\["image"\], x\["label"\]\) for x in dataset\]'),
         (["a.png", "b.png"], "item 0 of data is a str and no image"),
         ((Items(lambda i: RGB[i]),) * 2, r"data is a pair of Datasets: try data={\"train\""),
         (RGB.astype(int), r"are int64 and images are uint8 or uint16: try x\.astype\('uint8'\) of values from 0 to"),

@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from contrastive.dataset.array.rows import as_images
 from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
+from contrastive.dataset.folder.bands import GRAY_8, GRAY_16, bands
+from contrastive.dataset.folder.decode import is_gray_16, whole_rgb
 from contrastive.dataset.splits import as_data, channel_stats, check_data, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.text import counted
@@ -63,7 +66,10 @@ def _part(part: Any, what: str) -> Part:
         return Part(as_images(_array(part), what), None)
     if isinstance(part, Dataset | Sequence) and not isinstance(part, str):
         return _read(part, what)
-    raise ConfigError(f"data is a {type(part).__name__}: try data=(images, labels), or a torch Dataset with a length")
+    raise ConfigError(
+        f"data is a {type(part).__name__}: try data=(images, labels), a torch Dataset with a length, or "
+        'data=[(x["image"], x["label"]) for x in dataset]'
+    )
 
 
 def _array(values: Any) -> Array:
@@ -92,9 +98,15 @@ def _read(dataset: Any, what: str) -> Part:
         if images is None:
             images = np.empty((n, *pixels.shape), pixels.dtype)
         if pixels.shape != images.shape[1:] or pixels.dtype != images.dtype:
+            is_of_one_size = pixels.shape[:2] == images.shape[1:3]
+            remedy = (
+                'type, such as image.convert("RGB")'
+                if is_of_one_size
+                else "size, such as torchvision.transforms.Resize((64, 64))"
+            )
             raise ConfigError(
                 f"image {i} of data is {pixels.dtype} {pixels.shape} and the first one is {images.dtype} "
-                f"{images.shape[1:]}: try a transform to one size, such as torchvision.transforms.Resize((64, 64))"
+                f"{images.shape[1:]}: try a transform to one {remedy}"
             )
         if labels and (label is None) != (labels[0] is None):
             raise ConfigError(f"item {i} of data differs from item 0 in having a label: try -1 where there is none")
@@ -121,10 +133,20 @@ def _item(item: Any, i: int) -> tuple[Array, Any]:
             f"item {i} of data has {counted(len(item), 'part')}: try pairs, data=[x[:2] for x in dataset]"
         )
     image, label = item if isinstance(item, tuple | list) else (item, None)
-    pixels = _array(image)
+    pixels = _decoded(image, i) if isinstance(image, Image.Image) else _array(image)
     if pixels.dtype.kind not in "biuf" or pixels.ndim not in (2, 3):
         raise ConfigError(
             f"item {i} of data is a {type(image).__name__} and no image: try arrays (height, width, channels), or "
             "dataset=image_folder for files"
         )
     return pixels, label.tolist() if isinstance(label, Tensor | np.ndarray) else label
+
+
+def _decoded(picture: Image.Image, i: int) -> Array:
+    """(h, w, 3) of a PIL image, the pixels that `dataset=image_folder` has of its file; gray stays gray, (h, w)."""
+    try:
+        if is_gray_16(picture) or picture.mode in ("1", "L", "LA"):
+            return bands(picture, None, GRAY_16 if is_gray_16(picture) else GRAY_8).squeeze(0)
+        return np.asarray(whole_rgb(picture, 1))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"item {i} of data cannot be read ({error}): try it without this item") from error

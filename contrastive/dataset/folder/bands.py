@@ -38,6 +38,7 @@ class Kind(NamedTuple):
 
 
 RGB_8 = Kind(3, np.dtype(np.uint8))
+GRAY_8 = Kind(1, np.dtype(np.uint8))
 GRAY_16 = Kind(1, np.dtype(np.uint16))
 
 
