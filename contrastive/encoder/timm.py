@@ -1,5 +1,6 @@
 """Any network of timm without its classifier."""
 
+import logging
 from typing import Any
 
 from torch import nn
@@ -35,16 +36,25 @@ def timm_encoder(
     if not timm.is_model(name):  # also refuses hf-hub: and local-dir: names, which read files from elsewhere
         known = timm.list_models(f"*{name.split('_')[0]}*")[:5]
         raise ConfigError(f"timm has no network {name}: try encoder.name={known[0] if known else 'resnet18'}")
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # two lines for each of its dozen tries
     try:
         size = size_argument(name, image_size)
         network: Any = timm.create_model(name, pretrained=pretrained, num_classes=0, in_chans=in_channels, **size)
-    except Exception as error:  # timm and its download raise many kinds
-        reason = " ".join(str(error).split())[:200]
+    except OSError as error:
+        raise ConfigError(
+            f"the weights of {name} cannot be downloaded ({_short(error)}): "
+            "try encoder.weights=FILE, a file of them, in place of encoder.pretrained=true"
+        ) from error
+    except Exception as error:  # timm raises many kinds
         advice = "encoder.pretrained=false" if pretrained else "encoder.image_size=224 with dataset.size=224"
-        raise ConfigError(f"timm cannot build {name} ({reason}): try {advice}") from error
+        raise ConfigError(f"timm cannot build {name} ({_short(error)}): try {advice}") from error
     network.dim = int(network.num_features if network.head_hidden_size is None else network.head_hidden_size)
     network.feature = f"pooled features of timm's {name}"
     return network  # type: ignore[no-any-return]
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def size_argument(name: str, image_size: int | None) -> dict[str, int]:

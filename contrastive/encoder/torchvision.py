@@ -79,8 +79,8 @@ def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
         ) from error
     except (OSError, RuntimeError) as error:  # no network, an interrupted download
         raise ConfigError(
-            f"the pretrained weights of {name} cannot be downloaded ({error}): try encoder.weights=PATH with a file of "
-            "them, or encoder.pretrained=false"
+            f"the pretrained weights of {name} cannot be downloaded ({error}): "
+            "try encoder.weights=FILE, a file of them, in place of encoder.pretrained=true"
         ) from error
 
 

@@ -1,5 +1,6 @@
 """encoder=timm: any of its networks without the classifier."""
 
+import logging
 import sys
 
 import pytest
@@ -53,12 +54,14 @@ def test_other_names_are_refused(name):
         timm_encoder(name=name)
 
 
-def test_weights_that_cannot_be_downloaded_are_one_sentence(monkeypatch):
+def test_weights_that_cannot_be_downloaded_are_one_sentence(monkeypatch, capfd):
     timm = pytest.importorskip("timm")
 
     def no_network(*_: object, **__: object) -> None:
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s [Retry 1/5].")
         raise OSError("no\nnetwork")
 
     monkeypatch.setattr(timm, "create_model", no_network)
-    with pytest.raises(ConfigError, match=r"\(no network\): try encoder\.pretrained=false"):
+    with pytest.raises(ConfigError, match=r"downloaded \(no network\): try encoder\.weights=FILE"):
         timm_encoder(pretrained=True)
+    assert "Retry" not in "".join(capfd.readouterr())

@@ -87,7 +87,7 @@ def test_weights_that_cannot_be_downloaded_are_one_sentence(monkeypatch, tmp_pat
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", no_network)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    with pytest.raises(ConfigError, match=r"cannot be downloaded .*no network.*try encoder\.weights=PATH"):
+    with pytest.raises(ConfigError, match=r"cannot be downloaded .*no network.*try encoder\.weights=FILE"):
         torchvision_encoder(pretrained=True)
 
 
