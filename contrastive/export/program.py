@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,9 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import open_encoder
 from contrastive.files import atomic
 from contrastive.run.files import weights_path
+from contrastive.run.weights import read_weights
 
+TOLD = ("image_size", "mean", "std", "classes")  # in an ONNX file's metadata, as JSON
 SHAPES = {"image": {0: torch.export.Dim("N")}}  # what of an exported graph is free
 
 
@@ -38,7 +41,7 @@ def export_onnx(path: str | Path, folders: Sequence[Path] = ()) -> Path:
     """Write encoder.onnx beside the encoder's file, and return its path.
 
     Its input `image` is float32 (N, K, H, W) in [0, 1], of the size that the encoder was evaluated on; its output is
-    `features` (N, F). N is free.
+    `features` (N, F). N is free. onnxruntime's `get_modelmeta().custom_metadata_map` has size, mean, std and classes.
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
@@ -60,6 +63,8 @@ def export_onnx(path: str | Path, folders: Sequence[Path] = ()) -> Path:
             dynamo=True,
         )
     assert program is not None
+    metadata = read_weights(weights_path(path))[1]
+    program.model.metadata_props.update({name: json.dumps(metadata[name]) for name in TOLD})
     with atomic(target) as part:
         program.save(part)
     return target

@@ -54,6 +54,8 @@ def test_onnx_gives_the_same_features(tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(tmp_path / "encoder.onnx")
     session = runtime.InferenceSession(tmp_path / "encoder.onnx", providers=["CPUExecutionProvider"])
     encoder, transform = load_encoder(tmp_path)
+    told = {name: json.loads(text) for name, text in session.get_modelmeta().custom_metadata_map.items()}
+    assert told == {"image_size": [8, 8], "classes": RUN["classes"], "mean": RUN["mean"], "std": RUN["std"]}
     for n in (1, 5):  # not the batch that it was traced with
         image = torch.randint(0, 256, (n, 3, 8, 8), dtype=torch.uint8)
         (features,) = session.run(["features"], {"image": (image / 255).numpy()})
