@@ -20,6 +20,9 @@ from contrastive.errors import ConfigError
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 ACCEPTED = {bool: (bool,), int: (int,), float: (int, float), str: (str, int, float), type(None): (type(None),)}
 ITEMS = {int: "whole numbers", float: "numbers", str: "names"}
+NUMBER = re.compile(
+    r"\d+(_\d+)+|[\d_]+e\d+", re.IGNORECASE
+)  # text that Hydra would read as another one, such as 2024_01_15
 UNIONS, LISTS, MAPPINGS = (Union, types.UnionType), (tuple, list, Sequence), (dict, Mapping)
 
 
@@ -116,4 +119,5 @@ def typed(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{','.join(f'{key}:{typed(item)}' for key, item in value.items())}}}"
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if re.fullmatch(r"[\w./+-]+", text, re.ASCII) else QuotedString(text, Quote.single).with_quotes()
+    is_plain = re.fullmatch(r"[\w./+-]+", text, re.ASCII) and not (isinstance(value, str) and NUMBER.fullmatch(value))
+    return text if is_plain else QuotedString(text, Quote.single).with_quotes()

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from contrastive.config.identity import LISTS
 from contrastive.config.neighbors import neighbors
-from contrastive.config.reference import GROUPS, defaults
+from contrastive.config.reference import GROUPS, ROOT_FILE, defaults, option_files, settings_in
 from contrastive.errors import ConfigError
 from contrastive.listing.names import check_no_secrets
 
@@ -53,6 +54,7 @@ BRACES = re.compile(r"[^'\"]*\{\d+\.\.\d+\}[^'\"]*")  # PATH/{000..099}.tar
 SPECIAL = re.compile(
     r"[^\w./+%*@?|:-]", re.ASCII
 )  # in a path they are letters, to Hydra grammar or none of its letters
+AS_IT_IS = re.compile(r"['\"[$]|choice\(|range\(|interval\(")  # quoted, or of Hydra's grammar by intention
 PATHS = (
     "data_root", "bias_from", "hydra.run.dir", "hydra.sweep.dir",
     "dataset.root", "dataset.val", "dataset.test", "dataset.table", "dataset.unlabeled", "dataset.cache",
@@ -62,23 +64,45 @@ DATASET_PATHS = tuple(key for key in PATHS if key.startswith("dataset."))
 
 
 def quote_paths(words: Sequence[str]) -> list[str]:
-    """The words with quotes around paths, their patterns, `{000..099}` and letters beyond ASCII, else Hydra reads its
-    grammar; ~ expanded.
+    """The words with quotes around text that Hydra's grammar would read otherwise; ~ of a path expanded.
 
-    What is quoted already, refers to another setting, or lists several values stays.
+    That is a path with signs of the grammar or like a number, `{000..099}`, letters beyond ASCII, and the value of any
+    setting of text that Hydra would take for a number, such as 2024_01_15. What is quoted already, refers to another
+    setting, or lists several values stays; of a sweep each value is text of its own.
     """
-    lists = re.compile(r"['\"[$]|choice\(" + ("|.*," if {"-m", "--multirun"}.intersection(words) else ""))
+    several = bool({"-m", "--multirun"}.intersection(words))
     quoted = []
     for word in words:
         key, equals, value = word.partition("=")
-        value = expanded(key, value)
-        is_path = key in PATHS and (SPECIAL.search(value) or value.isdecimal()) and not lists.match(value)
-        is_pattern = key == "dataset.bias_pattern" and not re.match(r"['\"]|\$\{|(null)?$", value)
-        is_foreign = not value.isascii() and re.fullmatch(r"[\w .-]+", value)  # such as größe
-        if is_path or is_pattern or is_foreign or BRACES.fullmatch(value):
-            value = "'" + value.replace("'", "\\'") + "'"
-        quoted.append(f"{key}{equals}{value}")
+        is_list = several and key != "dataset.bias_pattern" and not AS_IT_IS.match(value)
+        values = expanded(key, value).split(",") if is_list else [expanded(key, value)]
+        quoted.append(f"{key}{equals}{','.join(_quoted(key, one) for one in values)}")
     return quoted
+
+
+def _quoted(key: str, value: str) -> str:
+    is_odd = SPECIAL.search(value) or _as_number(value) or (value == "null" and Path(value).exists())
+    is_text = (key in PATHS and is_odd) or (_as_number(value) not in ("", value) and _takes_text(key))
+    is_pattern = key == "dataset.bias_pattern" and not re.match(r"['\"]|\$\{|(null)?$", value)
+    is_foreign = not value.isascii() and re.fullmatch(r"[\w .-]+", value)  # such as größe
+    if (is_text and not AS_IT_IS.match(value)) or is_pattern or is_foreign or BRACES.fullmatch(value):
+        return "'" + value.replace("'", "\\'") + "'"
+    return value
+
+
+def _as_number(value: str) -> str:
+    """A value as Hydra writes the number that it reads in it, 1000.0 of 1e3; nothing if it is none."""
+    with suppress(ValueError):
+        number = float(value)
+        return value if value in (f"{number}", f"{number:.0f}") else f"{number}"
+    return ""
+
+
+def _takes_text(key: str) -> bool:
+    """Whether the YAMLs name a setting, and never give it a number, true or false."""
+    files = (ROOT_FILE, *option_files(key.partition(".")[0]).values())
+    values = {item.value for file in files for item in settings_in(file) if item.key == key}
+    return bool(values) and not any(_as_number(value) or value in ("true", "false") for value in values)
 
 
 def expanded(key: str, value: str) -> str:
@@ -118,6 +142,9 @@ def check_words(words: Sequence[str]) -> None:
             rest = words[i + 1 : i + 1 + next((n for n, w in enumerate(words[i + 1 :], 1) if w[-1:] in "]}"), 0)]
             if rest:
                 raise ConfigError(f"the shell splits words at a space: try '{word}{''.join(rest)}'")
+        if key in GROUPS and key not in LISTS and value.startswith("["):
+            options = value.strip("[]").replace(" ", "")
+            raise ConfigError(f"{key} takes one option: try python train.py -m {key}={options}")
         if key in LISTS and "," in value and not value.startswith("[") and not {"-m", "--multirun"}.intersection(words):
             raise ConfigError(f"{key} takes a list: try '{key}=[{value}]'")
         if key == "dataset" and "/" in value:

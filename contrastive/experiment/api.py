@@ -15,7 +15,7 @@ from contrastive import notebook
 from contrastive.config.check_types import typed
 from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
-from contrastive.config.mistaken import expanded, quote_paths
+from contrastive.config.mistaken import check_words, expanded, quote_paths
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
@@ -194,6 +194,7 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
     if callable(own := settings.get("augmentation")):
         settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
     overrides = [*quote_paths(words), *(f"{key}={typed(_expanded(key, value))}" for key, value in settings.items())]
+    check_words(overrides)
     if data is not None:
         overrides = _of_arrays(overrides)
     own_folders = [] if config_dir is None else [Path(config_dir).resolve()]

@@ -71,7 +71,7 @@ def test_keywords_are_the_words(result):
     [
         (None, "null"), (True, "true"), (1e-3, "0.001"), ("debiased_pos", "debiased_pos"), (["knn"], "[knn]"),
         ({"every": 1, "k": None}, "{every:1,k:null}"), ("_([0-9]+)[.]png$", "'_([0-9]+)[.]png$'"), ("it's", r"'it\'s'"),
-        (Path("my images/a,b"), "'my images/a,b'"),
+        (Path("my images/a,b"), "'my images/a,b'"), ("2024_01_15", "'2024_01_15'"),
     ],
 )  # fmt: skip
 def test_a_keyword_reaches_hydra_as_it_is(value, word):
@@ -85,6 +85,7 @@ def test_a_keyword_reaches_hydra_as_it_is(value, word):
     [
         (["epocs=3"], "there is no setting epocs"),
         (["loss=nt_xent,npair"], "loss=nt_xent,npair"),
+        (["schedule=[constant,cosine]"], "schedule takes one option"),
         (["-m", "seed=0,1"], "-m is for the command line"),
         (["loss=unknown"], "debiased_pos"),
     ],
