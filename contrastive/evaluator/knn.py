@@ -1,6 +1,7 @@
 """Weighted k-nearest-neighbor classification, which trains nothing, and a search over k and t."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,14 +13,31 @@ from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, topk_accuracy
 from contrastive.types import Features
 
-CHUNK = 1000  # queries at a time: 1,000 × 50,000 similarities are 200 MB
+
+@torch.no_grad()
+def similarities(query: Tensor, bank: Tensor, *, rows: int, pairs: int) -> Iterator[tuple[slice, Tensor]]:
+    """Some of the queries (Q, F) at a time, and their products with the bank (N, F), each in the memory of the last.
+
+    A fresh matrix for each would grow the heap: what a caller keeps lies in the hole that the last one left, and the
+    next does not fit.
+
+    Args:
+        rows: so many queries at once, fewer where they would make more than `pairs` products.
+    """
+    rows = max(1, min(rows, pairs // max(1, len(bank))))
+    space = bank.new_empty(min(rows, len(query)), len(bank))
+    for i, part in enumerate(query.split(rows)):
+        yield slice(i * rows, (i + 1) * rows), torch.mm(part, bank.T, out=space[: len(part)])
 
 
 def nearest(bank: Tensor, query: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Cosines (Q, k) of the k nearest of the bank (N, F) to each query (Q, F), falling, and their indices (Q, k)."""
     bank, query = F.normalize(bank.float(), dim=1), F.normalize(query.float(), dim=1)
-    parts = [(chunk @ bank.T).topk(k, dim=1) for chunk in query.split(CHUNK)]
-    return torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts])
+    values = bank.new_empty(len(query), k)
+    indices = torch.empty(len(query), k, dtype=torch.int64, device=bank.device)
+    for rows, similarity in similarities(query, bank, rows=1000, pairs=2**26):  # 256 MB
+        torch.topk(similarity, k, dim=1, out=(values[rows], indices[rows]))
+    return values, indices
 
 
 def vote(similarity: Tensor, label: Tensor, *, n_classes: int, temperature: float) -> Tensor:

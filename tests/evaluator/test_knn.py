@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from contrastive.evaluator.base import FeatureSets
-from contrastive.evaluator.knn import KNN, KNNSweep, knn_scores
+from contrastive.evaluator.knn import KNN, KNNSweep, knn_scores, nearest, similarities
 from contrastive.evaluator.probes import topk_accuracy
 from contrastive.types import Features
 from tests.golden import raw_inputs
@@ -31,6 +32,25 @@ def test_no_temperature_overflows():
     nearest = knn_scores(bank, label, bank, n_classes=3, k=5, temperature=1e-4)
     assert nearest.isfinite().all()
     assert torch.equal(nearest.argmax(1), label)  # the nearest is the image itself
+
+
+def test_all_queries_are_compared_in_one_matrix_of_bounded_size():
+    rng = torch.Generator().manual_seed(0)
+    query, bank = torch.randn(23, 6, generator=rng), torch.randn(40, 6, generator=rng)
+    seen = [(rows.start, part, part.clone()) for rows, part in similarities(query, bank, rows=10, pairs=9 * 40)]
+    assert [start for start, _, _ in seen] == [0, 9, 18]
+    assert len({part.data_ptr() for _, part, _ in seen}) == 1
+    torch.testing.assert_close(torch.cat([values for _, _, values in seen]), query @ bank.T)
+
+
+@pytest.mark.parametrize("n", [300, 2500])
+def test_the_nearest_are_the_largest_cosines(n):
+    rng = torch.Generator().manual_seed(0)
+    query, bank = torch.randn(n, 6, generator=rng), torch.randn(40, 6, generator=rng)
+    expected = (F.normalize(query, dim=1) @ F.normalize(bank, dim=1).T).topk(5, dim=1)
+    values, indices = nearest(bank, query, 5)
+    torch.testing.assert_close(values, expected.values)
+    assert torch.equal(indices, expected.indices)
 
 
 def test_validation_metric_excludes_validation_images_from_bank():

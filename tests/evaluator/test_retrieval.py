@@ -27,7 +27,7 @@ def loop(h: torch.Tensor, label: list[int], k: tuple[int, ...]) -> dict[str, flo
 
 
 def test_the_figures_equal_a_loop_over_queries(monkeypatch):
-    monkeypatch.setattr("contrastive.evaluator.retrieval.CHUNK", 7)
+    monkeypatch.setattr("contrastive.evaluator.retrieval.PAIRS", 7 * 40)
     rng = torch.Generator().manual_seed(0)
     label = torch.randint(0, 5, (40,), generator=rng)
     label[0] = 9  # alone in its class: no query, but an answer
