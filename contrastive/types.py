@@ -66,16 +66,6 @@ class Shard(NamedTuple):
         return slice(self.rank * size, (self.rank + 1) * size)
 
 
-class Windows(NamedTuple):
-    """How rows are shuffled without a list of them: whole chunks of adjacent rows, then the rows of each window.
-
-    With chunk = 1 any row may follow any other.
-    """
-
-    chunk: int = 1
-    window: int = 1
-
-
 @dataclass(frozen=True)
 class Split:
     """Images with their labels and, where the data has them, bias labels."""
@@ -85,7 +75,7 @@ class Split:
     bias: Tensor | None = None  # (N,) int64
     bias_features: Tensor | None = None  # (N, F) of the training images with `bias_from`; for `Loss.prepare`
     mistaken: Tensor | None = None  # (N,) bool, the training images that `bias_from` gets wrong; for `Loss.prepare`
-    windows: Windows | None = None  # None = the order of an epoch is one draw of all rows
+    keyed: bool = False  # the order of an epoch is a function of its key, see `Order`; False = one draw of all rows
     frame: int | None = None  # of stored images: views are of whole images, see `for_views`; None = of `image`
 
     def __repr__(self) -> str:
@@ -103,7 +93,7 @@ class Split:
         if isinstance(self.image, Tensor):
             return self[index]
         bias = None if self.bias is None else self.bias[index]
-        return Split(self.image.select(index), self.label[index], bias, windows=self.windows, frame=self.frame)
+        return Split(self.image.select(index), self.label[index], bias, keyed=self.keyed, frame=self.frame)
 
     def for_views(self, index: Tensor) -> tuple["Split", Tensor | None]:
         """The images of these rows to draw views from, and their extents: (b, 2) int64, height and width in pixels.
@@ -118,7 +108,7 @@ class Split:
 
     def to(self, device: torch.device | str) -> "Split":
         bias = None if self.bias is None else self.bias.to(device)
-        return Split(self.image.to(device), self.label.to(device), bias, windows=self.windows)
+        return Split(self.image.to(device), self.label.to(device), bias, keyed=self.keyed)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, checked_settings
-from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.listing.walk import has_an_image, subfolders
@@ -120,7 +119,7 @@ def guess(place: str) -> list[str]:
     """
     path = Path(place).expanduser()
     has_tars = path.is_dir() and any(path.glob("*.tar")) and not any(has_an_image(path / s) for s in subfolders(path))
-    if is_url(place) or path.suffix == ".tar" or has_tars:
+    if path.suffix == ".tar" or has_tars:
         return ["dataset=shards", f"dataset.root={place}"]
     if path.is_dir() and any((path / "train").glob("*.tar")):  # as `contrastive pack` writes them
         split = {"root": "train", "val": "val", "test": "test"}

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError, check_at_least
-from contrastive.listing.names import without_secrets
 from contrastive.text import as_typed, show
 
 FOLDER_KEYS = ("dataset.table", "dataset.columns", "dataset.splits", "dataset.bias_pattern")
@@ -35,10 +33,6 @@ def main(words: list[str]) -> int:
     parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", default=[], help=known)
     parser.add_argument("--per-shard", type=int, default=10_000, metavar="N", help="images in a shard; default: 10000")
     options = parser.parse_intermixed_args(words)
-    if url := next((word for word in words if is_url(word)), None):
-        raise ConfigError(
-            f"pack reads and writes folders of this machine, got {without_secrets(url)}: try a folder, and upload that"
-        )
     check_at_least("--per-shard", options.per_shard, 1, example=10_000)
     settings = folder_settings(options.settings)
 

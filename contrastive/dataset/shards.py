@@ -8,29 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
-from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
 from contrastive.dataset.shard.contents import check_label, left_out, names_of, notes, numbers, values_of
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Index, index_shards
-from contrastive.dataset.shard.order import ORDER, Order
+from contrastive.dataset.shard.order import ORDER
 from contrastive.dataset.shard.sample import LABEL, Fields
-from contrastive.dataset.shard.store import Shard, is_url, look_up, matching
 from contrastive.dataset.splits import as_data, channel_stats, stratified
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.found import Listing
-from contrastive.listing.names import SPLITS, check_no_secrets, name_of, part_of_split, split_of
+from contrastive.listing.names import SPLITS, name_of, part_of_split, split_of
 from contrastive.seeding import generator
 from contrastive.text import as_typed
-from contrastive.types import Data, Split, Windows
+from contrastive.types import Data, Split
 
 USUAL_SIZE = 32
 STATS_SAMPLE = 10_000  # evenly spaced training images that mean and standard deviation are computed from
 MOST_TEST = 10_000  # of the images held out where no shards are named for the test
-MIXED = 0.8  # share of the classes of a uniform batch, below which an order is said to mix badly
 
 
 def shards(
@@ -45,12 +41,10 @@ def shards(
     label: str = LABEL,
     bias: str | None = None,
     labeled: int | None = None,
-    chunk: int = 1,
-    window: int = 131_072,
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
-    """Tar shards in WebDataset's layout: key.jpg with key.cls or key.json beside it, on a disk or in an object store.
+    """Tar shards in WebDataset's layout: key.jpg with key.cls or key.json beside it.
 
     The first start reads and decodes each shard once, in all processes of the run, and leaves out what is no image or
     is broken; images are then read, checked and decoded as steps need them. They become RGB of one size as in
@@ -60,9 +54,8 @@ def shards(
     writes it, if it lies beside the shards; biases by those of biases.txt.
 
     Args:
-        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`; or the same of a URL,
-            s3://bucket/..., gs://, az:// or https://, read through obstore. Of a folder that `pack` wrote train/, val/
-            and test/ are the splits.
+        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`. Of a folder that
+            `pack` wrote train/, val/ and test/ are the splits.
         val: likewise, of the images that probes are selected on; None = a fixed tenth of the training images.
         test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
         size: side of the images in pixels.
@@ -76,8 +69,6 @@ def shards(
         bias: field of key.json with the bias, likewise; every image has one. None = no bias labels.
         labeled: keep the labels of about so many training images alone, a fixed draw from each class, so that bank,
             probes and validation are as small; None = all. Training without labels uses all images as before.
-        chunk: rows that are shuffled as one; 1 = single rows, for a local disk.
-        window: rows that are shuffled together, if chunk is above 1.
         hold_out: leave the validation tenth out of `pretrain`.
         cache: folder for the indices of shards that have none beside them.
 
@@ -94,9 +85,7 @@ def shards(
         )
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_frame(frame, size)
-    check_at_least("dataset.chunk", chunk, 1, example=256)
-    check_at_least("dataset.window", window, chunk, example=512 * chunk)
-    fields, windows = Fields(label, bias, image and image.lower().removeprefix(".")), Windows(chunk, window)
+    fields = Fields(label, bias, image and image.lower().removeprefix("."))
     places = _places(root, val, test)
     indices = {key: index_shards(expand(place), Path(cache), fields) for key, place in places.items()}
     every = _all_of(indices)
@@ -108,15 +97,13 @@ def shards(
         if not len(images):
             raise ConfigError(f"{places[key]} has no image that can be read: try another dataset.root=PATH")
         own_bias = None if bias is None else numbers(found, "bias", biases)
-        split = Split(images, numbers(found, "label", classes), own_bias, windows=windows)
+        split = Split(images, numbers(found, "label", classes), own_bias, keyed=True)
         splits[key] = _labeled(split, key, places) if classes and key != "train" else split
     if "test" not in splits:
         splits["train"], splits["test"] = _with_test(splits["train"])
         places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
     train = splits["train"] = replace(splits["train"], frame=frame)
     stats = channel_stats(train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))])
-    if classes and chunk > 1:
-        warn_of_mixing(train.label, windows)
     if labeled is not None:
         splits["train"] = _few_labels(train, labeled)
     names, of_biases = names_of(classes, every[0], "classes.txt"), names_of(biases, every[0], "biases.txt")
@@ -125,7 +112,7 @@ def shards(
         stats=stats,
         facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": places["test"]},
         hold_out=hold_out,
-        digest=_digest(indices, chunk, window, size, labeled, hold_out),
+        digest=_digest(indices, size, labeled, hold_out),
     )
 
 
@@ -142,20 +129,14 @@ def _all_of(indices: Mapping[str, Sequence[Index]]) -> list[Index]:
     seen = dict[str, str]()
     for key, found in indices.items():
         for index in found:
-            shard = str(index.shard.resolve() if isinstance(index.shard, Path) else index.shard)
+            shard = str(Path(str(index.shard)).resolve())
             if (other := seen.setdefault(shard, key)) != key:
                 raise ConfigError(f"{shard} is a shard of {other} and of {key}: try a dataset.root without it")
     return [index for found in indices.values() for index in found]
 
 
 def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:
-    """{train, val, test: its shards}. A folder without shards whose folders are splits is all of them.
-
-    Raises:
-        ConfigError: a URL has a key in it.
-    """
-    for place in (root, val, test):
-        check_no_secrets(place or "")
+    """{train, val, test: its shards}. A folder without shards whose folders are splits is all of them."""
     base = Path(root)
     own = {"train": root}
     if base.is_dir() and not any(base.glob("*.tar")):
@@ -175,8 +156,8 @@ def _digest(indices: Mapping[str, list[Index]], *settings: object) -> str:
     return hashlib.sha256(repr((digests, ORDER, *settings)).encode()).hexdigest()
 
 
-def expand(pattern: str) -> list[Shard]:
-    """The tar files of a folder, or of a pattern with {000..099} and *, on a disk or below a URL; sorted.
+def expand(pattern: str) -> list[Path]:
+    """The tar files of a folder, or of a pattern with {000..099} and *; sorted.
 
     Raises:
         ConfigError: there is none.
@@ -187,13 +168,13 @@ def expand(pattern: str) -> list[Shard]:
         pattern = f"{glob.escape(pattern)}/*.tar"
     places = []
     for each in _numbered(pattern):
-        found = matching(each) if is_url(each) else sorted(glob.glob(each))
+        found = sorted(glob.glob(each))
         if not found:
             deeper = sorted(base.glob("*/*.tar")) if base.is_dir() else []
             there = deeper[0].parent if deeper else "FOLDER, a folder of .tar files"
             raise ConfigError(f"there is no shard {each}: try dataset.root={there}")
         places += found
-    return look_up(places)
+    return [Path(place) for place in places]
 
 
 def _check_one_split(folder: Path) -> None:
@@ -247,16 +228,3 @@ def _few_labels(split: Split, n: int) -> Split:
     label = torch.full_like(split.label, -1)
     label[kept] = split.label[kept]
     return replace(split, label=label)
-
-
-def warn_of_mixing(label: Tensor, windows: Windows, batch: int = 256) -> None:
-    """Say so where the first batch of an order has far fewer classes than a uniform one."""
-    batch = min(batch, len(label))
-    here = len(label[Order(len(label), windows, "mixing").rows(0, batch)].unique())
-    rows = torch.randint(len(label), (batch,), generator=generator("cpu", "mixing"))
-    uniform = len(label[rows].unique())
-    if here < MIXED * uniform:
-        tqdm.write(
-            f"warning: a batch of {batch} has {here} classes in this order and {uniform} in a uniform one, which makes "
-            "false negatives: try dataset.chunk=1, or contrastive pack, which shuffles the rows"
-        )

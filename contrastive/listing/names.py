@@ -69,8 +69,8 @@ def by_suffix(names: Iterable[str]) -> dict[str, int]:
 
 
 def name_of(root: str) -> str:
-    """The name of a data set by its folder, URL or pattern: of S, S/train and S/train/{000..099}.tar it is S."""
-    folder = Path(without_secrets(root)).resolve()
+    """The name of a data set by its folder or pattern: of S, S/train and S/train/{000..099}.tar it is S."""
+    folder = Path(root).resolve()
     folder = folder.parent if folder.suffix == ".tar" else folder
     return folder.parent.name if split_of(folder.name) and folder.parent.name else folder.name
 
@@ -84,6 +84,6 @@ def check_no_secrets(place: str) -> None:
     """Raise ConfigError for a URL with a key in it, which logs and the records of a run would keep."""
     if without_secrets(place) != place:
         raise ConfigError(
-            f"{without_secrets(place)} has a key in its URL, which the records of a run would keep: try it without, "
-            "and the key in environment variables, of s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            f"{without_secrets(place)} has a key in its URL, which the records of a run would keep: "
+            "try it without, and the key in an environment variable"
         )

@@ -49,8 +49,6 @@ def _is_file(value: str) -> bool:
 
 
 def _place(value: str, *, cache: str) -> Place:
-    if "://" in value:
-        return {"path": value, "listing": ""}
     path, listing, is_empty = Path(value).expanduser(), hashlib.sha256(), True
     for name, size, time in _files(path, skip=os.path.realpath(cache)):
         listing.update(os.fsencode(f"{name}\0{size}\0{time}\n"))

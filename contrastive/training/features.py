@@ -15,7 +15,7 @@ from contrastive.evaluator.base import EncoderWithImages, FeatureSets, FeatureSt
 from contrastive.gathering import gather
 from contrastive.seeding import generator
 from contrastive.training.loader import uploaded
-from contrastive.types import Batch, Data, Features, Split, Windows, move
+from contrastive.types import Batch, Data, Features, Split, move
 
 CHUNK = 500  # images per forward pass: enough to fill a device, few enough to fit beside a training run
 
@@ -267,7 +267,7 @@ class StreamedFeatures(FeatureStream):
             for i in range(n_batches):
                 epoch, k = divmod(i, per_epoch)
                 if k == 0:
-                    order = Order(len(index), split.windows or Windows(), self.seed, "probe order", epoch)
+                    order = Order(len(index), self.seed, "probe order", epoch)
                 yield index[move(order.rows(k * batch_size, (k + 1) * batch_size), index.device)]
 
         return self._encode(split, batches(), augmentation)

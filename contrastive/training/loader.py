@@ -87,13 +87,13 @@ class Loader:
     def _batches(self, number: int, start: int) -> Iterator[Batch]:
         """The batches of an epoch, on the split's device."""
         rng = generator("cpu", self.seed, "noise", number)  # on the CPU: the same noise on every device
-        if self.split.windows is None:
+        if not self.split.keyed:
             for _ in range(start):
                 self.noise.skip(self.batch_size, rng)
         rows = self.shard.of(self.batch_size)
         pairs = zip(self._second_indices(number, start), self._main_indices(number, start), strict=False)
         for i, (second, index) in enumerate(pairs, start):
-            if self.split.windows is not None:  # keyed by the batch: an epoch may begin anywhere
+            if self.split.keyed:  # keyed by the batch: an epoch may begin anywhere
                 rng = generator("cpu", self.seed, "noise", number, i)
             index = index[rows]
             batch, extent = self.split.for_views(index)
@@ -102,7 +102,7 @@ class Loader:
 
     def _main_indices(self, number: int, start: int) -> Iterator[Tensor]:
         """Images of the main batches from batch `start` on, without end: drawn again when an order is used up."""
-        if self.split.windows is not None and self.weights is None:
+        if self.split.keyed and self.weights is None:
             yield from self._keyed_indices(number, start)
         rng, per_pass = generator("cpu", self.seed, "order", number), len(self.split) // self.batch_size
         for k in count():
@@ -116,10 +116,9 @@ class Loader:
 
     def _keyed_indices(self, number: int, start: int) -> Iterator[Tensor]:
         """The same of an order that is a function of its key, in which nothing before `start` is drawn."""
-        assert self.split.windows is not None
         per_pass = len(self.split) // self.batch_size
         for k in count(start // per_pass):
-            order = Order(len(self.split), self.split.windows, self.seed, "order", number, k)
+            order = Order(len(self.split), self.seed, "order", number, k)
             yield from self._in_order(order, self.batch_size, range(max(0, start - k * per_pass), per_pass))
 
     def _in_order(self, order: Order, size: int, batches: range) -> Iterator[Tensor]:
@@ -132,8 +131,8 @@ class Loader:
         if not self.second_batch_size:
             yield from [None] * (len(self) - start)
             return
-        if self.split.windows is not None:
-            order_of_all = Order(len(self.split), self.split.windows, self.seed, "uniform", number)
+        if self.split.keyed:
+            order_of_all = Order(len(self.split), self.seed, "uniform", number)
             yield from self._in_order(order_of_all, self.second_batch_size, range(start, len(self)))
             return
         order = torch.randperm(len(self.split), generator=generator("cpu", self.seed, "uniform", number))

@@ -112,7 +112,6 @@ def test_the_braces_of_a_pattern_are_quoted_for_hydra():
         "a, b",
         "x=y",
         "{a}",
-        "s3://bucket/key",
         "plain/x-1.csv",
     ],
 )

@@ -8,7 +8,7 @@ import torch
 
 from contrastive.dataset.shard.order import Order, Permutation
 from contrastive.training.loader import Loader
-from contrastive.types import Split, Windows
+from contrastive.types import Split
 
 
 def test_a_permutation_is_a_bijection_of_every_n():
@@ -37,41 +37,31 @@ def test_the_start_of_an_order_of_ten_billion_rows_takes_no_memory():
     assert len(np.unique(rows)) == 1000 and rows.max() < n and rows.min() > 0
 
 
-WINDOWS = [Windows(), Windows(4, 4), Windows(4, 16), Windows(7, 21), Windows(64, 1024), Windows(2000, 4000)]
-
-
-@pytest.mark.parametrize("windows", WINDOWS, ids=str)
 @pytest.mark.parametrize("n", [1, 3, 16, 100, 1024, 1500])
-def test_any_part_of_an_order_is_that_of_the_whole(n, windows):
-    whole = Order(n, windows, 0, "order", 3).rows(0, n)
+def test_any_part_of_an_order_is_that_of_the_whole(n):
+    whole = Order(n, 0, "order", 3).rows(0, n)
     assert whole.sort().values.tolist() == list(range(n))
     for start, stop in {(0, 1), (n // 3, n // 2 + 1), (n - 1, n), (n // 2, n)}:
-        assert torch.equal(Order(n, windows, 0, "order", 3).rows(start, stop), whole[start:stop])
-
-
-def test_a_window_has_whole_chunks():
-    rows = Order(1000, Windows(10, 100), 0).rows(0, 100).sort().values
-    assert int((rows.diff() == 1).sum()) >= 100 - 10 - 1  # ten chunks, of which one may go round the end
+        assert torch.equal(Order(n, 0, "order", 3).rows(start, stop), whole[start:stop])
 
 
 def test_the_order_is_pinned():
     """A run goes on with the order that it began with: another digest needs another `ORDER`."""
-    orders = [Order(1000, windows, 0, "order", 1).rows(0, 1000) for windows in (Windows(), Windows(8, 128))]
-    digests = [hashlib.sha256(rows.numpy().tobytes()).hexdigest()[:16] for rows in orders]
-    assert digests == ["623fd2ec2e3d29f0", "ce3099d5a2709e8f"]
+    rows = Order(1000, 0, "order", 1).rows(0, 1000)
+    assert hashlib.sha256(rows.numpy().tobytes()).hexdigest()[:16] == "623fd2ec2e3d29f0"
 
 
-def windowed(windows: Windows | None) -> Split:
+def ordered(keyed: bool) -> Split:
     image = torch.arange(100, dtype=torch.uint8)[:, None, None, None].expand(100, 3, 8, 8).contiguous()
-    return Split(image, torch.arange(100) % 4, windows=windows)
+    return Split(image, torch.arange(100) % 4, keyed=keyed)
 
 
-@pytest.mark.parametrize("windows", [None, Windows(), Windows(4, 16)], ids=str)
+@pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize("sampler", ["uniform", "class_balanced"])
-def test_an_epoch_from_its_middle_is_the_rest_of_the_whole(windows, noise, sampler):
+def test_an_epoch_from_its_middle_is_the_rest_of_the_whole(keyed, noise, sampler):
     loader = Loader(
-        windowed(windows), batch_size=20, seed=0, sampler=sampler, noise_frac=noise, blur_frac=noise,
+        ordered(keyed), batch_size=20, seed=0, sampler=sampler, noise_frac=noise, blur_frac=noise,
         second_batch_size=8,
     )  # fmt: skip
     whole = list(loader.epoch(1))
@@ -83,15 +73,14 @@ def test_an_epoch_from_its_middle_is_the_rest_of_the_whole(windows, noise, sampl
     assert torch.equal(loader.indices(1, 2), whole[2].index)
 
 
-@pytest.mark.parametrize("windows", [None, Windows(4, 16)], ids=str)
-def test_a_second_pass_within_an_epoch_has_an_order_of_its_own(windows):
-    loader = Loader(windowed(windows), batch_size=20, seed=0, second_batch_size=10)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_second_pass_within_an_epoch_has_an_order_of_its_own(keyed):
+    loader = Loader(ordered(keyed), batch_size=20, seed=0, second_batch_size=10)
     rows = torch.cat([batch.index for batch in loader.epoch(0)])
     first, second = rows[:100], rows[100:]
     assert first.sort().values.tolist() == second.sort().values.tolist() == list(range(100))
     assert not torch.equal(first, second)
 
 
-def test_windows_survive_what_is_done_to_a_split():
-    split = windowed(Windows(4, 16))
-    assert split.to("cpu").windows == split.windows
+def test_a_keyed_order_survives_what_is_done_to_a_split():
+    assert ordered(True).to("cpu").keyed

@@ -20,11 +20,10 @@ from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.shard.index import index_shards
 from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.tar import samples
-from contrastive.dataset.shards import expand, shards, warn_of_mixing
+from contrastive.dataset.shards import expand, shards
 from contrastive.dataset.splits import channel_stats, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.testing import check_dataset
-from contrastive.types import Windows
 from tests.dataset.data import (
     contents,
     damage,
@@ -211,23 +210,12 @@ def test_labels_of_a_part_alone(folder):
         load_shards(folder, labeled=4)
 
 
-def test_chunks_of_sorted_rows_are_warned_of(capsys):
-    label = torch.arange(20_000) // 100
-    warn_of_mixing(label, Windows(1, 1000))
-    warn_of_mixing(label[torch.randperm(20_000)], Windows(100, 1000))
-    assert capsys.readouterr().out == ""
-    warn_of_mixing(label, Windows(100, 1000))
-    assert re.match(r"warning: a batch of 256 has \d\d classes .* try dataset.chunk=1", capsys.readouterr().out)
-
-
 def test_refusals_say_what_to_do(folder):
     for options, said in [
         ({"root": None}, r"try dataset.root=FOLDER dataset.size=8"),
         ({"size": None}, r"try dataset.root=.* dataset.size=32"),
         ({"root": f"{folder}/x*.tar"}, r"there is no shard .*: try dataset.root=FOLDER"),
         ({"root": f"{folder}/{{000..003}}.tar"}, r"there is no shard .*003\.tar"),
-        ({"chunk": 0}, "dataset.chunk must be at least 1"),
-        ({"chunk": 8, "window": 4}, "dataset.window must be at least 8"),
     ]:
         with pytest.raises(ConfigError, match=said):
             load_shards(folder, **options)
@@ -253,7 +241,7 @@ def test_a_shard_that_is_written_again_with_the_same_size_is_indexed_again(folde
 
 
 def test_the_name_of_a_split_is_that_of_the_folder_above(folder):
-    for root in ("S/train", "S/Train/{000..099}.tar", "S", "S/*.tar", "s3://bucket/S/training_set", "s3://S/train"):
+    for root in ("S/train", "S/Train/{000..099}.tar", "S", "S/*.tar"):
         assert dataset_name("shards", {"name": None, "root": root}) == "shards-S"
     inner = shutil.copytree(folder, folder / "inner/train")
     assert load_shards(inner).facts["dataset_name"] == "inner"

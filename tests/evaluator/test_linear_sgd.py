@@ -24,7 +24,7 @@ from contrastive.experiment.run import features, run_experiment
 from contrastive.seeding import generator
 from contrastive.training import features as extraction
 from contrastive.training.features import StreamedFeatures, extract, feature_sets
-from contrastive.types import Data, Features, Split, Windows
+from contrastive.types import Data, Features, Split
 from tests.helpers import TINY, blobs
 from tests.helpers import feature_sets as sets_of
 
@@ -103,11 +103,11 @@ def normalize(x: torch.Tensor) -> torch.Tensor:
     return x.float() / 255 if x.dtype == torch.uint8 else x
 
 
-def images(n: int, *, own_val: bool = False, windows: Windows | None = None) -> Data:
+def images(n: int, *, own_val: bool = False) -> Data:
     """n labeled training images among as many without a label, a fifth of them for validation."""
     image = torch.randint(0, 256, (2 * n, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(n))
     label = torch.where(torch.arange(2 * n) % 2 == 0, torch.arange(2 * n) // 2 % 3, -1)
-    pretrain, labeled = Split(image, label, windows=windows), torch.arange(0, 2 * n, 2)
+    pretrain, labeled = Split(image, label), torch.arange(0, 2 * n, 2)
     held = torch.arange(n) % 5 == 0
     return Data(
         pretrain=pretrain,
@@ -126,15 +126,14 @@ def stream(data: Data, seed: int = 5) -> StreamedFeatures:
     return StreamedFeatures(make("encoder/resnet18", width=2).train(), data, normalize, seed=seed)
 
 
-@pytest.mark.parametrize("windows", [None, Windows(4, 8)])
-def test_batches_follow_the_keyed_order_of_each_epoch(windows):
-    data = images(30, windows=windows)  # 24 of them to train on
+def test_batches_follow_the_keyed_order_of_each_epoch():
+    data = images(30)  # 24 of them to train on
     source = stream(data)
     h = extract(source.encoder, data.pretrain, normalize).h
     found = list(source.train(7, 8, None))
     for i, batch in enumerate(found):
         epoch, k = divmod(i, 3)
-        order = Order(24, windows or Windows(), 5, "probe order", epoch)
+        order = Order(24, 5, "probe order", epoch)
         rows = data.probe_train[order.rows(7 * k, 7 * k + 7)]
         torch.testing.assert_close(batch.h, h[rows])
         assert torch.equal(batch.label, data.pretrain.label[rows]) and (batch.label >= 0).all()
@@ -148,7 +147,7 @@ def test_views_depend_on_the_seed_and_the_number_of_the_batch():
     data, source = images(30), stream(images(30))
     found = list(source.train(7, 2, CROP))
     for i, batch in enumerate(found):
-        rows = data.probe_train[Order(24, Windows(), 5, "probe order", 0).rows(7 * i, 7 * i + 7)]
+        rows = data.probe_train[Order(24, 5, "probe order", 0).rows(7 * i, 7 * i + 7)]
         drawn = CROP.draw(7, 8, 8, generator("cpu", 5, "probe views", i))
         expected = source.encoder.eval()(CROP.apply(data.pretrain.image[rows], drawn))
         torch.testing.assert_close(batch.h, expected)

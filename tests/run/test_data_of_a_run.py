@@ -97,7 +97,6 @@ def test_a_table_files_patterns_and_urls_have_places(tmp_path):
     assert here(tmp_path / "none")["root"] == {"path": str(tmp_path / "none"), "listing": None}
     own = {"_target_": "mine.spectra", "path": str(tmp_path / "x.npy"), "folder": str(tmp_path), "split": "train"}
     assert set(places(own)) == {"path", "folder"}
-    assert places({**NODE, "root": "s3://bucket/train"})["root"] == {"path": "s3://bucket/train", "listing": ""}
 
 
 def test_published_data_has_no_place(tmp_path):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
-from contrastive.dataset.shard.store import AT_ONCE, Files, Remote, names_of_files, read
+from contrastive.dataset.shard.store import Files, names_of_files, read
 from contrastive.dataset.shard.stored import Stored
 from contrastive.dataset.shard.tar import BLOCKSIZE, name_in
 from contrastive.errors import ConfigError
@@ -80,12 +80,11 @@ class StoredImages(Stored):
         side = frame or self.size
         out, extent = np.zeros((len(rows), 3, side, side), np.uint8), np.empty((len(rows), 2), np.int64)
         order = np.lexsort((entries["offset"], shard))  # along the disk
-        fetched = self._fetched(shard, entries)
 
         def decode_some(places: npt.NDArray[np.intp]) -> None:
             for s in np.unique(shard[places]):
                 here = places[shard[places] == s]
-                encoded = (fetched[j] for j in here) if fetched else self._read(s, entries[here])
+                encoded = self._read(s, entries[here])
                 for j, raw in zip(here, encoded, strict=True):
                     pixels = self._decode(raw, entries[j], frame)
                     if isinstance(pixels, str):
@@ -100,18 +99,6 @@ class StoredImages(Stored):
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(decode_some, np.array_split(order, 4 * n_threads)))
         return torch.from_numpy(out), torch.from_numpy(extent)
-
-    def _fetched(self, shard: npt.NDArray[np.int64], entries: Entries) -> dict[int, bytes]:
-        """The bytes of images in a store, which are asked for all at once; none of shards on a disk."""
-        if not isinstance(self.indices[0].shard, Remote):
-            return {}
-
-        def fetch(s: int) -> list[tuple[int, bytes]]:
-            here = np.flatnonzero(shard == s)
-            return list(zip(here.tolist(), self._read(s, entries[here]), strict=True))
-
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return dict(pair for pairs in pool.map(fetch, np.unique(shard)) for pair in pairs)
 
     def _read(self, s: int, entries: Entries) -> Iterator[bytes]:
         """The bytes of images of one shard."""

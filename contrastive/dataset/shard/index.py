@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_sample
-from contrastive.dataset.shard.store import Files, Remote, Shard, Tar, at_hand, beside, read_files, stem
+from contrastive.dataset.shard.store import Files, Shard, read_files, stem
 from contrastive.dataset.shard.tar import samples
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, claimed, write_text
@@ -95,12 +95,12 @@ def _indexed(
             return None
         if make is not None and not _exists(shard):
             make(i)
-        return _read(shard, cache, fields) or _copied(shard, cache, fields) or _build(shard, cache, fields)
+        return _read(shard, cache, fields) or _build(shard, cache, fields)
 
 
 def _files(shard: Shard, cache: Path | None, fields: Fields) -> tuple[Path, Path]:
     """The array and the .json beside it. In a cache they are named after path, size and time of the shard, or after
-    URL or folder, size and tag; beside the shard, with which they are copied, after its size."""
+    folder, number and tag of files; beside the shard, with which they are copied, after its size."""
     where: tuple[str | int, ...] = ()
     try:
         if not isinstance(shard, Path):
@@ -129,7 +129,7 @@ def _stem(shard: Shard, size: int, fields: Fields, *where: str | int) -> str:
 def _read(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
     """The index that an earlier start built; None if there is none, or it is not whole."""
     if cache is None and not isinstance(shard, Path):
-        return None  # what lies beside a remote shard is copied into the cache
+        return None  # nothing lies beside loose files
     array, facts_path = _files(shard, cache, fields)
     try:
         facts = json.loads(facts_path.read_bytes())
@@ -140,23 +140,10 @@ def _read(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
         return None
 
 
-def _copied(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
-    """The index that lies beside a remote shard, as `pack` writes it, copied into the cache; None if there is none."""
-    if not isinstance(shard, Remote):
-        return None
-    name = _stem(shard, shard.size, fields)
-    if (facts := beside(shard, f"{name}.json")) is None or (array := beside(shard, f"{name}.npy")) is None:
-        return None
-    for path, content in zip(_files(shard, cache, fields), (array, facts), strict=True):
-        with atomic(path) as part:
-            part.write_bytes(content)
-    return _read(shard, cache, fields)
-
-
 def _build(shard: Shard, cache: Path | None, fields: Fields) -> Index:
     """Read a shard once; what cannot be decoded is left out here, once and for all: the number of rows is fixed."""
     array, facts_path = _files(shard, cache, fields)
-    with closing(_loose(shard) if isinstance(shard, Files) else _in_tar(shard, array.parent, fields)) as chunks:
+    with closing(_loose(shard) if isinstance(shard, Files) else _in_tar(shard, fields)) as chunks:
         table, facts = _examined(chunks, fields)
     with atomic(array) as part, part.open("wb") as out:
         np.save(out, table)
@@ -166,9 +153,9 @@ def _build(shard: Shard, cache: Path | None, fields: Fields) -> Index:
     return index
 
 
-def _in_tar(shard: Tar, folder: Path, fields: Fields) -> Chunks:
-    with at_hand(shard, folder) as path, path.open("rb") as file:
-        found = samples(path)
+def _in_tar(shard: Path, fields: Fields) -> Chunks:
+    with shard.open("rb") as file:
+        found = samples(shard)
         while chunk := list(islice(found, CHUNK)):
             yield [(key, read_sample(file, key, members, fields, shard)) for key, members in chunk]
 

@@ -7,9 +7,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from contrastive.seeding import derive
-from contrastive.types import Windows
-
 Rows = npt.NDArray[np.uint64]
 ORDER = (
     1  # raise it when the same key would give another order: no run goes on with an order that it did not begin with
@@ -54,51 +51,16 @@ def _hash(x: Rows) -> Rows:
 
 
 class Order:
-    """Rows in the order of an epoch: `order.rows(start, stop)`.
-
-    With windows of one row any row may follow any other. Else whole chunks of adjacent rows are permuted, and the rows
-    of a window of chunks among themselves: few long reads, for disks that are far away.
+    """Rows in the order of an epoch: `order.rows(start, stop)`. Any row may follow any other.
 
     Args:
         n: number of rows.
-        windows: see `Windows`.
         key: what fixes the order.
     """
 
-    def __init__(self, n: int, windows: Windows, *key: object) -> None:
-        self.n, self.chunk, self.key = n, windows.chunk, key
-        self.n_chunks = n // windows.chunk
-        self.per_window = max(1, windows.window // windows.chunk)
-        self.n_windows = max(1, self.n_chunks // self.per_window)
-        self._last: tuple[int, Rows] | None = None  # the window that was read last
+    def __init__(self, n: int, *key: object) -> None:
+        self.permutation = Permutation(n, *key)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """int64 (stop - start,), the rows at these positions of the order, 0 ≤ start < stop ≤ n."""
-        if self.chunk == 1:
-            rows = Permutation(self.n, *self.key)(np.arange(start, stop, dtype=np.uint64))
-            return torch.from_numpy(rows.astype(np.int64))
-        length = self.per_window * self.chunk
-        parts = []
-        for k in range(min(start // length, self.n_windows - 1), self.n_windows):
-            first = k * length
-            if first >= stop:
-                break
-            window = self._window(k)
-            parts.append(window[max(0, start - first) : stop - first])
-        rows = (np.concatenate(parts) + np.uint64(derive(*self.key, "shift") % self.n)) % np.uint64(self.n)
-        return torch.from_numpy(rows.astype(np.int64))
-
-    def _window(self, k: int) -> Rows:
-        """The rows of a window; the last one also has what is left of chunks and rows."""
-        if self._last is None or self._last[0] != k:
-            is_last = k == self.n_windows - 1
-            end = self.n_chunks if is_last else (k + 1) * self.per_window
-            places = np.arange(k * self.per_window, end, dtype=np.uint64)
-            chunks = Permutation(self.n_chunks, *self.key)(places) if self.n_chunks else places
-            within = np.arange(self.chunk, dtype=np.uint64)
-            rows: Rows = np.add.outer(chunks * np.uint64(self.chunk), within).ravel()
-            if is_last:
-                rows = np.concatenate([rows, np.arange(self.n_chunks * self.chunk, self.n, dtype=np.uint64)])
-            order = Permutation(len(rows), *self.key, "window", k)(np.arange(len(rows), dtype=np.uint64))
-            self._last = (k, rows[order])
-        return self._last[1]
+        return torch.from_numpy(self.permutation(np.arange(start, stop, dtype=np.uint64)).astype(np.int64))
