@@ -178,17 +178,17 @@ def hooks_in_order(
     hooks |= {f"hook.{name}": hook for name, hook in experiment.hooks.items()}
     if is_main():
         hooks |= {f"tracker.{name}": Harmless(hook, name=name) for name, hook in experiment.trackers.items()}
-        hooks["progress"] = ShowProgress(name=as_typed(run.path), quiet=settings.quiet)
+        hooks["progress"] = ShowProgress(name=as_typed(run.path), quiet=settings.quiet, before=came(settings))
     if settings.profile and is_main():
         hooks["profiler"] = Profiling(run.path / "profile")
     return {**hooks, "checkpoint": checkpointer}
 
 
 def before_training(experiment: Experiment, training: Training) -> Scores:
-    """Evaluate the untrained encoder and show views of the first batch; returns its scores."""
+    """Evaluate the encoder before training and show views of the first batch; returns its scores."""
     if training.epochs == 0 or experiment.settings.held_out is not None:
         return Scores()
-    with announced("evaluating the untrained encoder", name=as_typed(training.run.path)):
+    with announced(f"evaluating the encoder, {came(experiment.settings)}", name=as_typed(training.run.path)):
         untrained = untrained_scores(experiment)
     training.log(grouped("test", untrained.test) | loss_of_unseen(experiment))
     if is_main():
@@ -256,9 +256,14 @@ def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: floa
 
 
 def is_continued(settings: Settings) -> bool:
-    """Whether the encoder came with weights that training went on from, and the test images tell what became of it."""
+    """Whether training went on from weights that the encoder came with, and the test images tell what became of it."""
+    return came(settings) == "as loaded" and settings.epochs > 0 and settings.held_out is None
+
+
+def came(settings: Settings) -> str:
+    """What the encoder is before training: untrained, or as loaded with weights."""
     came_with = settings.encoder.get("weights") is not None or settings.encoder.get("pretrained", False)
-    return bool(came_with and settings.epochs > 0 and settings.held_out is None)
+    return "as loaded" if came_with else "untrained"
 
 
 def announcer(run: RunDirectory) -> Callable[[str], AbstractContextManager[None]]:

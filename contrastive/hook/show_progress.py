@@ -11,10 +11,11 @@ class ShowProgress(Hook):
     Args:
         name: of the run.
         quiet: show nothing.
+        before: what the encoder is called before the first batch.
     """
 
-    def __init__(self, *, name: str, quiet: bool) -> None:
-        self.name, self.quiet = name, quiet
+    def __init__(self, *, name: str, quiet: bool, before: str = "untrained") -> None:
+        self.name, self.quiet, self.before = name, quiet, before
 
     def on_start(self, training: Training) -> None:
         self.progress = Progress(
@@ -23,6 +24,7 @@ class ShowProgress(Hook):
             epochs=training.epochs,
             per_epoch=len(training.loader),
             quiet=self.quiet,
+            before=self.before,
         )
         self._show(training)
 
@@ -37,7 +39,7 @@ class ShowProgress(Hook):
             self.close()  # what comes now is no training
 
     def _show(self, training: Training) -> None:
-        """The metrics of the untrained encoder, of a step or of an epoch, if there are new ones."""
+        """The metrics before training, of a step or of an epoch, if there are new ones."""
         if training.metrics:
             self.progress.show(training.metrics)
 

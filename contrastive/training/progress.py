@@ -36,13 +36,16 @@ class Progress:
         epochs: of the whole run.
         per_epoch: batches.
         quiet: show nothing.
+        before: what the encoder is called before the first batch.
     """
 
-    def __init__(self, *, name: str, start: int, epochs: int, per_epoch: int, quiet: bool) -> None:
+    def __init__(
+        self, *, name: str, start: int, epochs: int, per_epoch: int, quiet: bool, before: str = "untrained"
+    ) -> None:
         is_silent, is_notebook = quiet or not is_main() or epochs == 0, issubclass(tqdm, notebook_bar)
         is_alone = not is_in_pool()
         has_bar = not is_silent and is_alone and (is_notebook or sys.stderr.isatty())
-        self._prefix = "" if is_alone else f"{name}: "
+        self._prefix, self._before = "" if is_alone else f"{name}: ", before
         self._has_lines = not is_silent and not (has_bar and (is_notebook or sys.stdout.isatty()))
         self._epochs, self._per_epoch, self._start = epochs, per_epoch, start
         self._done, self._shown, self._at = start, dict[str, str](), dict[str, int]()
@@ -92,7 +95,7 @@ class Progress:
         if not key.startswith("test/"):
             return ""
         epoch = self._at[key]
-        return " (untrained)" if epoch == 0 else f" (epoch {epoch})" if epoch < self._epoch else ""
+        return f" ({self._before})" if epoch == 0 else f" (epoch {epoch})" if epoch < self._epoch else ""
 
     def _line(self) -> None:
         self._last_line = time.monotonic()

@@ -70,6 +70,14 @@ def test_a_slow_epoch_gets_lines_of_its_own(capsys, monkeypatch):
     assert capsys.readouterr().out == "epoch 0.5/2  loss 1.00  4 min 00 s left\n"
 
 
+def test_a_figure_from_before_training_says_what_the_encoder_was(capsys):
+    shown = Progress(name="a run", start=0, epochs=1, per_epoch=1, quiet=False, before="as loaded")
+    shown.show({"test/knn_top1": 95.26})
+    shown.update()
+    shown.end_epoch(1)
+    assert "kNN 95.3 (as loaded)" in capsys.readouterr().out
+
+
 def test_what_takes_long_is_named_and_named_again(capsys, monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 0.02)
     monkeypatch.setattr(progress, "LONGEST_SILENCE", 0.02)
