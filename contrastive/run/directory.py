@@ -196,10 +196,10 @@ def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> di
 
 
 # recorded of every interrupted session
-EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
+EARLIER_KEYS = ("command", "device", "processor", "precision", "torch", "commit", "threads", "processes")
 # another value of them changes the bits of what follows
 EXACT_KEYS = (
-    "device", "precision", "torch", "processes", "compile",
+    "processor", "precision", "torch", "processes", "compile",
     "cudnn", "tf32_convolutions", "tf32_matmul", "cudnn_benchmark", "deterministic", "graphs",  # of a GPU
 )  # fmt: skip
 

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from contrastive.config.identity import targets
 from contrastive.config.paths import CONFIGS, LIBRARIES
+from contrastive.distributed.processor import device_name, processor
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.listing.places import Place
@@ -79,7 +80,7 @@ def environment_record(
         "python": platform.python_version(),
         "torch": torch.__version__,
         "device": device_name(device),
-        "processor": f"{device_name(device)} ({platform.machine()})",  # runs are paired only with those of one kind
+        "processor": processor(device),
         "threads": torch.get_num_threads(),  # of each process
         "processes": world_size(),
         "precision": precision,
@@ -272,16 +273,3 @@ def typed_command(overrides: Sequence[str]) -> str:
     """The command line of train.py; for a run that another program started, the one that would start the same run."""
     typed = sys.argv[1:] if Path(sys.argv[0]).name == "train.py" else overrides
     return shlex.join(["train.py", *takewhile(lambda word: not word.startswith(ADDED), typed)])
-
-
-def device_name(device: "torch.device") -> str:
-    """The GPU's name, or the processor's model."""
-    if device.type == "cuda":
-        import torch
-
-        return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

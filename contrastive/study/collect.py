@@ -16,7 +16,7 @@ from contrastive.study.jobs import runs_of
 from contrastive.study.record import correct_name
 from contrastive.study.spec import Row, Table, folder_name
 
-ENVIRONMENT = ("commit", "dirty", "package", "device", "precision", "threads", "python", "torch")
+ENVIRONMENT = ("commit", "dirty", "package", "device", "processor", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
 OTHER_PAIRS = ("noise_frac", "blur_frac")  # told where they are not 0
 MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics

@@ -125,7 +125,7 @@ def this_device(overrides: list[str]) -> tuple[bool, str]:
     """Whether runs train on a CPU here, and the device's name."""
     import torch  # late: mistakes are answered without it
 
-    from contrastive.run.provenance import device_name
+    from contrastive.distributed.processor import device_name
 
     on_cpu = "device=cpu" in overrides or not torch.cuda.is_available()
     return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
+from contrastive.distributed.processor import processor_of
 from contrastive.errors import ConfigError
 from contrastive.run.kinds import Figures
 from contrastive.schema import misfit
@@ -76,6 +77,7 @@ class EnvironmentRecord(TypedDict):
     dirty: bool | None
     package: NotRequired[str | None]
     device: str
+    processor: NotRequired[str | None]
     precision: str | None
     threads: int
     python: str | None
@@ -213,7 +215,7 @@ def correct_name(metric: str) -> str:
 
 def device_of(record: dict[str, Any], run: dict[str, Any]) -> str:
     """The kind of processor that a run of a record trained on."""
-    return str(record["environments"][run["environment"]]["device"])
+    return processor_of(record["environments"][run["environment"]])
 
 
 def is_best_test(row: dict[str, Any], metric: str) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive.config.identity import dataset_name, identity, is_identity, option_name
+from contrastive.distributed.processor import processor_of
 from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
 from contrastive.run.files import RESULT, RunState, files_below, read_evaluations, run_state
@@ -32,8 +33,8 @@ class Finished(NamedTuple):
 
     @property
     def processor(self) -> str:
-        """Its kind: the GPU's name or the CPU's model."""
-        return str(self.files.environment.get("processor", self.files.environment.get("device")))
+        """Its kind."""
+        return processor_of(self.files.environment)
 
     @property
     def loss(self) -> str:

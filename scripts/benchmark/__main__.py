@@ -22,8 +22,8 @@ import torch
 from contests import ON_CPU, ON_GPU, Contest
 from table import HEADER, Sample, rows
 
+from contrastive.distributed.processor import device_name
 from contrastive.files import write_text
-from contrastive.run.provenance import device_name
 from contrastive.text import format_grid
 
 FOLDER = Path(__file__).resolve().parent

@@ -1,7 +1,6 @@
 """What produced a run, as it is recorded: the command, the code, the processor."""
 
 import importlib
-import platform
 import shlex
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import torch
 
 from contrastive.cli import train
 from contrastive.cli.sweep import record_jobs
+from contrastive.distributed.processor import processor
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import provenance
@@ -192,7 +192,7 @@ def test_environment_names_versions_and_processor():
     record = environment_record(
         cpu, config=config, overrides=["seed=1"], precision="fp32", data_hash="d", facts={"dataset": "x"}
     )
-    assert record["processor"] == f"{record['device']} ({platform.machine()})"
+    assert record["processor"] == processor(cpu)
     assert record["torch"] == torch.__version__
     assert record["overrides"] == ["seed=1"]
     assert record["modules"] == {}

@@ -65,7 +65,7 @@ def test_a_read_only_directory_writes_nothing(tmp_path):
 
 
 def test_other_arithmetic_is_said(tmp_path, capsys):
-    keys = ("device", "precision", "torch", "compile", "cudnn_benchmark", "deterministic")
+    keys = ("processor", "precision", "torch", "compile", "cudnn_benchmark", "deterministic")
     for value in ("one", "one", "other"):
         interrupt(tmp_path, environment={**ENVIRONMENT, **dict.fromkeys(keys, value)})
     said = capsys.readouterr().out.splitlines()

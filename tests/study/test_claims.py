@@ -222,7 +222,9 @@ def test_runs_on_two_kinds_of_processor_are_no_pair():
     mixed["rows"][1]["runs"][3]["environment"] = 1
     (judged,) = judge_claims(mixed)
     assert (judged["n"], judged["effect"]) == (3, pytest.approx(2.9 / 3, abs=1e-4))
-    assert mixed_rows(mixed).startswith("Runs on several kinds of processor: B, x (X and Y).")
+    assert mixed_rows(mixed).startswith(
+        "Runs on several kinds of processor: B, x (X (instruction set not recorded) and Y ("
+    )
 
 
 def test_the_printed_line_names_what_both_rows_share_once():

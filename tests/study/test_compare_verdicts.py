@@ -431,7 +431,7 @@ def test_runs_of_two_machines_are_no_pair(tmp_path):
     ours, theirs = (next(run for run in made.started if str(run) == f"final, {name}, seed 1101") for name in "ab")
     state = run_state(theirs.path)
     later = {key: state.result[key] for key in ("test", "correct", "weights")}
-    environment = {**state.environment, "device": "H100"}
+    environment = {**state.environment, "processor": "cpu (oneDNN AVX2)"}
     time = {"seconds": 1.0, "finished": "2100-01-01T00:00:00+00:00"}
     write_finished(theirs.path, config=state.config, environment=environment, time=time, **later)
     said = rf"seed 1101 was trained on another kind of machine, .*: try rm -r {ours.path} and the same command again"

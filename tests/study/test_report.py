@@ -105,7 +105,7 @@ def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
     assert "35.00 ± 7.07 (2)" in text
     assert f"{tmp_path}/second repeats {tmp_path}/first (equal settings, seed and data) and is not counted" in text
     assert text.count(" repeats ") == 1
-    assert "its runs are of several kinds of processor (a CPU, a GPU)" in text
+    assert "its runs are of several kinds of processor (a CPU (instruction set not recorded), a GPU (" in text
 
 
 def test_a_gpu_repeats_a_run_with_other_figures(tmp_path, capsys):

@@ -216,8 +216,12 @@ def test_option_name(target, name):
 @pytest.mark.parametrize(
     ("environment", "knn", "message"),
     [
-        ({"device": "a GPU"}, 1.0, "differ in processor, a CPU and a GPU"),
-        ({"processor": "AMD"}, 1.0, "differ in processor, a CPU and AMD"),  # an older record names its device alone
+        ({"device": "a GPU"}, 1.0, "differ in processor, a CPU .instruction set not recorded. and a GPU .inst"),
+        (
+            {"processor": "AMD"},
+            1.0,
+            "differ in processor, a CPU .instruction set not recorded. and AMD",
+        ),  # an older record names its device alone
         ({"commit": "2"}, 3.0, "differ in commit, 1 and 2, and so in knn_top1, 1.0000 and 3.0000"),
         ({}, 3.0, "differ in knn_top1, 1.0000 and 3.0000"),
     ],

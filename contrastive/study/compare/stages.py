@@ -9,6 +9,7 @@ from statistics import mean
 from typing import Any
 
 from contrastive.config.identity import flatten, is_identity, key_of
+from contrastive.distributed.processor import pair_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import LAST, RunState, read_failure, read_result, run_state
@@ -25,7 +26,6 @@ from contrastive.text import as_typed
 SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
 CHECKPOINTS = Path(LAST).parent  # of a run
 WORST = float("-inf")
-PAIRED_BY = ("device", "precision", "torch")  # of an environment: runs of other kinds differ by whole points
 PROPOSED = "proposed.json"  # of a search of a contestant: the points that its model proposed so far
 
 
@@ -342,9 +342,8 @@ def _unlike_their_pair(finals: Mapping[Run, RunState]) -> list[Run]:
     """Final runs of another kind of machine than the newest run of their seed, which the present machine made."""
     seeds: dict[int, list[tuple[str, tuple[Any, ...], Run]]] = {}
     for run, state in finals.items():
-        kind = tuple(state.environment.get(key) for key in PAIRED_BY)
         finished = str(state.result["time"].get("finished", ""))
-        seeds.setdefault(state.config["seed"], []).append((finished, kind, run))
+        seeds.setdefault(state.config["seed"], []).append((finished, pair_of(state.environment), run))
     newest = {seed: max(own, key=lambda made: made[0])[1] for seed, own in seeds.items()}
     return [run for seed, own in seeds.items() for _, kind, run in own if kind != newest[seed]]
 

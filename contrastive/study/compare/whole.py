@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.bits import unpack
+from contrastive.distributed.processor import pair_of
 from contrastive.study.compare.outcome import AS_IT_COMES, judged_again, over_title
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
 from contrastive.study.compare.space import is_same, read_knob
-from contrastive.study.compare.stages import PAIRED_BY, WORST, Contest, Tried
+from contrastive.study.compare.stages import WORST, Contest, Tried
 from contrastive.study.jobs import Run
 from contrastive.study.record import correct_name
 from contrastive.study.statistics import planned_looks
@@ -116,14 +117,13 @@ def _machines(record: Record) -> Iterator[str]:
     """Final runs are of the package that the comparison was sealed with, and those of one seed of one kind of machine,
     precision and version of torch."""
     package = ((record["comparison"].get("sealed") or {}).get("made_of") or {}).get("package")
-    seen: dict[int, list[Any]] = {}
+    seen: dict[int, tuple[Any, ...]] = {}
     for row in record["rows"]:
         for run in row["runs"]:
             made, where = record["environments"][run["environment"]], f"{row['name']}, seed {run['seed']}"
             if package and (made.get("package") or package) != package:
                 yield f"{where}: trained by other code of contrastive"
-            kind = [made[key] for key in PAIRED_BY]
-            if seen.setdefault(run["seed"], kind) != kind:
+            if seen.setdefault(run["seed"], pair_of(made)) != pair_of(made):
                 yield f"{where}: made on another kind of machine than the run that it is paired with"
 
 

@@ -101,7 +101,7 @@ def _environment(environment: dict[str, Any]) -> str:
     commit = (environment["commit"] or "unknown")[:12] + (" with changes" if environment["dirty"] else "")
     threads = f"{environment['threads']} thread{'' if environment['threads'] == 1 else 's'}"
     return (
-        f"{environment['device']} ({threads}, {environment['precision']}), "
+        f"{environment.get('processor') or environment['device']} ({threads}, {environment['precision']}), "
         f"Python {environment['python']}, torch {environment['torch']}, commit {commit}"
     )
 

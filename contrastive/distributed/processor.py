@@ -1,0 +1,72 @@
+"""What a run is computed on: the device's name, and of a CPU the instruction sets that decide its last bits.
+
+Virtual machines give several generations of processors one name, and oneDNN, ATen and MKL each choose their code by
+what they find, or by a variable of the environment.
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+CPUINFO = Path("/proc/cpuinfo")
+# oneDNN's sets in the order of ONEDNN_MAX_CPU_ISA, with the flags of a processor that has each
+SETS = {
+    "SSE41": "sse4_1", "AVX": "avx", "AVX2": "avx2", "AVX2_VNNI": "avx_vnni",
+    "AVX2_VNNI_2": "avx_vnni_int8 avx_ne_convert", "AVX512_CORE": "avx512f avx512bw avx512vl avx512dq",
+    "AVX512_CORE_VNNI": "avx512_vnni", "AVX512_CORE_BF16": "avx512_bf16", "AVX512_CORE_FP16": "avx512_fp16",
+    "AVX512_CORE_AMX": "amx_tile amx_int8 amx_bf16", "AVX512_CORE_AMX_FP16": "amx_fp16",
+}  # fmt: skip
+FIXED = "oneDNN AVX2, ATen AVX2, MKL COMPATIBLE"  # the same code on every processor that has AVX2
+
+
+def device_name(device: "torch.device") -> str:
+    """The GPU's name, or the processor's model."""
+    if device.type == "cuda":
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return _cpu().get("model name") or platform.processor() or platform.machine()
+
+
+def processor(device: "torch.device") -> str:
+    """The kind that runs must share to be a pair: the name, and of a CPU its instruction sets, in brackets. Where these
+    are fixed, all processors are one kind."""
+    used = _instructions(_cpu()) if device.type == "cpu" else platform.machine()
+    return f"{platform.machine() if used == FIXED else device_name(device)} ({used})"
+
+
+def processor_of(environment: Mapping[str, Any]) -> str:
+    """The `processor` of environment.json or of a record; earlier ones have a name alone."""
+    return str(environment.get("processor") or f"{environment.get('device')} (instruction set not recorded)")
+
+
+def pair_of(environment: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What two runs must share to be a pair: runs of other kinds differ by whole points."""
+    return processor_of(environment), environment.get("precision"), environment.get("torch")
+
+
+def _cpu() -> dict[str, str]:
+    """What Linux tells of the first processor; {} elsewhere."""
+    first = CPUINFO.read_text().partition("\n\n")[0] if CPUINFO.exists() else ""
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+
+
+def _instructions(cpu: Mapping[str, str]) -> str:
+    """The sets that oneDNN and ATen use, and MKL's branch, which is its own secret where it chooses one itself: then
+    the processor's maker, family and model stand for it."""
+    import torch
+
+    names, flags = list(SETS), set(cpu.get("flags", "").split())
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
+    allowed = names[: names.index(limit) + 1] if limit in names else names
+    found = [name for name in allowed if flags.issuperset(SETS[name].split())]
+    branch = os.environ.get("MKL_CBWR", "AUTO").upper().partition(",")[0]
+    if branch != "COMPATIBLE":
+        model = [cpu.get(key, "") for key in ("vendor_id", "cpu family", "model")]
+        branch += f" on {' '.join(model).strip() or platform.machine()}"
+    return f"oneDNN {found[-1] if found else 'unknown'}, ATen {torch.backends.cpu.get_cpu_capability()}, MKL {branch}"

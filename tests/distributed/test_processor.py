@@ -1,0 +1,54 @@
+"""Of a CPU its instruction sets are recorded, and only runs of one kind are paired."""
+
+import pytest
+import torch
+
+from contrastive.distributed import processor as module
+from contrastive.distributed.processor import pair_of, processor, processor_of
+
+GENOA = "sse4_1 avx avx2 avx512f avx512bw avx512vl avx512dq avx512_vnni avx512_bf16"
+VARIABLES = ("ONEDNN_MAX_CPU_ISA", "MKL_CBWR")
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Makes this machine another: its flags, what ATen takes, and variables of the environment."""
+
+    def make(flags: str, aten: str, **variables: str) -> str:
+        text = (
+            f"processor\t: 0\nvendor_id\t: X\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: EPYC\nflags\t\t: {flags}"
+        )
+        (tmp_path / "cpuinfo").write_text(f"{text}\n\nprocessor\t: 1\n")
+        monkeypatch.setattr(module, "CPUINFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: aten)
+        for name in VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return processor(torch.device("cpu"))
+
+    return make
+
+
+def test_the_instruction_sets_of_a_cpu_are_told(machine):
+    auto = "MKL AUTO on X 25 17"
+    assert machine(GENOA, "AVX512") == f"EPYC (oneDNN AVX512_CORE_BF16, ATen AVX512, {auto})"
+    assert machine("sse4_1 avx avx2", "AVX2") == f"EPYC (oneDNN AVX2, ATen AVX2, {auto})"
+    assert machine(GENOA, "AVX512", ONEDNN_MAX_CPU_ISA="avx2") == f"EPYC (oneDNN AVX2, ATen AVX512, {auto})"
+    assert machine(GENOA, "AVX2", MKL_CBWR="AVX2").endswith("MKL AVX2 on X 25 17)")
+    assert machine("", "DEFAULT").startswith("EPYC (oneDNN unknown, ATen DEFAULT")
+
+
+def test_where_all_are_fixed_every_processor_is_one_kind(machine):
+    fixed = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_CBWR": "COMPATIBLE"}
+    wide, old = machine(GENOA, "AVX2", **fixed), machine("sse4_1 avx avx2", "AVX2", **fixed)
+    assert wide == old == "x86_64 (oneDNN AVX2, ATen AVX2, MKL COMPATIBLE)"
+    assert machine("sse4_1 avx", "DEFAULT", **fixed) != wide
+
+
+def test_runs_without_a_recorded_set_are_a_kind_of_their_own():
+    old, new = {"device": "EPYC", "torch": "2"}, {"device": "EPYC", "processor": "EPYC (oneDNN AVX2)", "torch": "2"}
+    assert processor_of(old) == "EPYC (instruction set not recorded)"
+    assert pair_of(old) == pair_of({**old, "processor": None}) != pair_of(new)
+    assert pair_of(new) != pair_of({**new, "torch": "3"})
