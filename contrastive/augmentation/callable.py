@@ -21,7 +21,7 @@ from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.types import as_float
 
 OVERSHOOT = 0.1  # of a sharp resampling beyond black and white, which is cut off; more than this is no image
-TRIALS = 8  # images that are drawn twice before a training
+TRIALS = 64  # images that are drawn twice before a training: a function may draw for one in twenty only
 PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 
 

@@ -127,6 +127,9 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     The file says how its network is built. Only networks of this package are built from what a file says; nothing
     else that it names is imported or called.
 
+    A single image is a batch of one, and the encoder takes what a DataLoader collates of such, (B, 1, K, H, W), too: so
+    `ImageFolder(PATH, transform=transform)` works.
+
     Args:
         path: a run directory, a folder with a single run below it, a folder by `contrastive export --huggingface`, or
             the .safetensors file of one alone. If nothing has that path, `digits` is the encoder that comes with the
@@ -147,7 +150,14 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     dtype = torch.uint16 if metadata.get("dtype") == "uint16" else torch.uint8
     mean, std = tuple(metadata["mean"]), tuple(metadata["std"])
     upright = metadata.get("orientation", True)
+    encoder.register_forward_pre_hook(_as_batch)
     return encoder.eval(), Transform(size=(height, width), mean=mean, std=std, dtype=dtype, orientation=upright)
+
+
+def _as_batch(_: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+    """Images (N, K, H, W), of (B, 1, K, H, W) too."""
+    (x,) = inputs
+    return x.reshape(-1, *x.shape[-3:])
 
 
 def find_weights(path: str | Path) -> Path:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -104,9 +105,14 @@ def test_a_pipeline_of_albumentations_is_called_by_its_keyword_and_seeded():
 def test_draws_that_no_seed_reaches_are_refused_before_the_training():
     """Workers are forked with one state: both views of an image would be the same."""
     rng = np.random.default_rng(0)
-    own = PerImage(transform="my.shift", function=lambda image: np.roll(np.array(image), rng.integers(8), axis=1))
-    with pytest.raises(ConfigError, match=r"^my\.shift draws from a generator of its own, .*: try draws of random"):
-        own.output_size(9, 8)
+
+    def shift(image: Image.Image, share: float) -> np.ndarray:
+        return np.roll(np.array(image), rng.integers(1, 8) if np.random.rand() < share else 0, axis=1)
+
+    for share in (1, 0.05):
+        own = PerImage(transform="my.shift", function=partial(shift, share=share))
+        with pytest.raises(ConfigError, match=r"^my\.shift draws from a generator of its own, .*: try draws of random"):
+            own.output_size(9, 8)
     assert PerImage(transform="t", function=all_generators).output_size(9, 8) == (9, 8)
 
 

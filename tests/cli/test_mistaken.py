@@ -9,6 +9,8 @@ import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from PIL import Image
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
 
 from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
 from contrastive.cli import compare
@@ -160,7 +162,7 @@ def test_a_detached_loss_is_one_sentence():
 
 
 def test_the_transform_takes_paths_and_arrays_of_numpy(tmp_path: Path):
-    _, transform = load_encoder("digits")
+    encoder, transform = load_encoder("digits")
     pixels = np.random.default_rng(0).integers(0, 255, (20, 24, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     expected = transform(Image.fromarray(pixels))
@@ -168,6 +170,11 @@ def test_the_transform_takes_paths_and_arrays_of_numpy(tmp_path: Path):
         assert torch.equal(transform(image), expected)
     assert torch.equal(transform([tmp_path / "a.png", pixels]), expected.repeat(2, 1, 1, 1))
     assert transform(pixels[..., 0]).shape == expected.shape  # gray
+    (tmp_path / "class").mkdir()
+    (tmp_path / "a.png").rename(tmp_path / "class/a.png")
+    images, _ = next(iter(DataLoader(ImageFolder(str(tmp_path), transform=transform))))
+    with torch.no_grad():
+        assert torch.equal(encoder(images), encoder(expected))
 
 
 @pytest.mark.parametrize(
