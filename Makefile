@@ -70,7 +70,7 @@ docs: $(VENV)/.done  ## build the site from README, docs/ and docstrings into si
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 tensorboard: $(VENV)/.done  ## show the curves of every run under outputs/
-	$(RUN) -m contrastive tensorboard
+	$(VENV)/bin/tensorboard --logdir outputs
 
 clean:  ## remove .venv and caches; outputs/ and data/ stay
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info

@@ -10,18 +10,17 @@ from contrastive.errors import check_encoding, without_package
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
     "runs": ("cli.runs", [], "list what is running, interrupted and done"),
-    "tensorboard": ("cli.tensorboard", [], "the curves of runs, each called by what tells it from the others"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
-    "verify": ("cli.verify", [], "recompute the metrics of a finished run or of a table"),
+    "verify": ("cli.verify", [], "recompute tables and comparisons from their records"),
     "look": ("cli.look", [], "what a folder, table, shard or array holds, and what to type to train on it"),
-    "show": ("cli.show", [], "a page of what a run learned and gets wrong; of two runs, where they differ"),
+    "show": ("cli.show", [], "a page of what a run learned and gets wrong"),
     "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
     "doctor": ("cli.doctor", [], "check this machine"),
     "embed": ("cli.embed", [], "write the features of images, with their paths and labels"),
     "export": ("cli.export", [], "export a trained encoder to ONNX, torch.export, torchvision or Hugging Face"),
     "compare": ("cli.compare", [], "is my loss really better? an equal search, fresh seeds, a verdict"),
     "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),
-    "page": ("cli.report", ["page"], "one HTML file of runs and tables, also while they run: --watch"),
+    "page": ("cli.report", ["page"], "one HTML file of runs and tables"),
     "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),
 }
 USAGE = "usage: contrastive COMMAND ..., each with --help\n\n" + "".join(

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from plot import add_legend, new_figure, plot_mean, write_figure
+
 from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -24,7 +26,6 @@ from contrastive.study.collect import runs_record
 from contrastive.study.curves import Series, label, read_series, read_sweeps
 from contrastive.study.palette import COLORS, colors_of, marker_of
 from contrastive.study.record import read_record
-from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
 
 MAX_IMAGES = 1000  # of a map
 

@@ -20,13 +20,15 @@ from contrastive.config.targets import check_modules, check_targets
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.files import check_no_link
-from contrastive.run.files import EVALUATIONS, dataset_below, read_config, runs_below
+from contrastive.run.files import EVALUATIONS, dataset_below, read_config, run_state, runs_below
+from contrastive.study.runs import protocol_of
 from contrastive.text import as_typed, format_grid, show
 
 HELP = """Evaluate finished runs again, without training.
 
 RUN is a run directory, or a folder with finished runs below it. The encoder is read from encoder.safetensors; nothing
-of the run is changed. The metrics are written to RUN/evaluation/<name>.json and printed as a table.
+of the run is changed. The metrics are written to RUN/evaluation/<name>.json and printed as a table. A line says whether
+figures that the run recorded, too, are still the same.
 
     'evaluator=[knn,linear]'      the evaluators; those of train.py if not given
     evaluator.knn.k=50            their settings; those of the run if not given
@@ -40,6 +42,7 @@ SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
 BUILT = ("encoder", "augmentation", "dataset", "evaluator")  # what an evaluation builds of a run's configuration
 Item = TypeVar("Item")
 Done = TypeVar("Done")
+SHOWN = 0.01  # points: what a table shows
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 
@@ -92,6 +95,8 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
         (run, config, settings, dataset, is_transfer, _), chosen = pair
         print(f"[{next(numbers)}/{len(requests)}]", end=" ", flush=True)
         record = evaluate_run(run, config, settings, chosen, dataset_name=dataset, is_transfer=is_transfer)
+        if said := beside_the_run(run, record):
+            show(said)
         return pair[0], record["test"]
 
     done = _each(list(zip(requests, evaluators, strict=True)), evaluated)
@@ -101,6 +106,20 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
         cells = [f"{row[key]:.2f}" if key in row else "-" for key in metrics]
         grid.append([as_typed(request.run), request.dataset_name, *cells])
     return f"\nTest split; accuracies in percent:\n{format_grid(grid)}"
+
+
+def beside_the_run(run: Path, record: dict[str, Any]) -> str:
+    """Whether figures are those that the run recorded of the same images, read in the same way; empty where none is."""
+    state, said = run_state(run), []
+    if state.kind != "finished" or record["environment"].get("data") != state.environment["data"]:
+        return ""
+    own, evaluators = state.result, record["settings"]["evaluator"]
+    for metric, value in record["test"].items():
+        read = protocol_of(metric, evaluators, record["protocol"])
+        if metric in own["test"] and read == protocol_of(metric, state.config["evaluator"], own["protocol"]):
+            before = own["test"][metric]
+            said.append(f"{metric} {'as' if abs(value - before) < SHOWN else f'is {value:.2f}, {before:.2f}'} recorded")
+    return f"{as_typed(run)}: {', '.join(said)}" if said else ""
 
 
 def _check(request: Request, folders: Sequence[Path]) -> Request:

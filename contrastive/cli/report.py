@@ -2,7 +2,6 @@
 
     python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--against ROW] [--format md|csv|latex]
     python -m contrastive report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
-    python -m contrastive report page --watch FOLDER              one of runs while they run
 
 `table` may be left out. python -m contrastive report COMMAND --help lists what a command takes.
 """
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.gallery.live import watch
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.claims import effects_against
@@ -95,25 +93,9 @@ def print_notes(frame: Frame) -> None:
         show("\n" + "\n".join(map(printable, frame.notes)))
 
 
-def add_page_arguments(parser: argparse.ArgumentParser) -> None:
-    page.add_arguments(parser)
-    parser.add_argument(
-        "--watch", nargs="*", type=Path, metavar="FOLDER",
-        help="show the runs below these folders while they run; default: outputs",
-    )  # fmt: skip
-
-
-def write_page(arguments: argparse.Namespace) -> int:
-    if arguments.watch is None:
-        return page.run(arguments)
-    folders = arguments.watch or [Path("outputs")]
-    watch(folders, arguments.out or folders[0] / "runs.html")
-    return 0
-
-
 COMMANDS = {
     "table": (add_table_arguments, print_table),
-    "page": (add_page_arguments, write_page),
+    "page": (page.add_arguments, page.run),
 }
 
 

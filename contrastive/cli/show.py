@@ -1,15 +1,12 @@
-"""A page of what a finished run learned and what it gets wrong; of two runs, which images one gets right.
+"""A page of what a finished run learned and what it gets wrong.
 
     python -m contrastive show outputs/digits/nt_xent/default/seed=0
-    python -m contrastive show RUN RUN2 -o difference.html
-
     python -m contrastive show RUN dataset.root=PATH            the images lie elsewhere now
 
-One run: a map of the features, nearest neighbors, which class is taken for which, groups of class and bias with their
-intervals, the worst images, the curves. The images are read and encoded again. Two runs on the same data: the images
-that one gets right and the other wrong, as their results record them.
+It has a map of the features, nearest neighbors, which class is taken for which, groups of class and bias with their
+intervals, the worst images, the curves. The images are read and encoded again.
 
-    -o FILE.html          the page; default: RUN/show.html, of two runs RUN/pair.html
+    -o FILE.html          the page; default: RUN/show.html
 """
 
 from dataclasses import replace
@@ -27,29 +24,23 @@ from contrastive.text import as_typed, show
 def main(words: list[str]) -> int:
     """Write the page and print its path; returns the exit code."""
     parser = Parser("show", __doc__)
-    parser.add_argument("words", metavar="RUN", nargs="+", help="a run directory or two, and dataset.root=PATH")
+    parser.add_argument("words", metavar="RUN", nargs="+", help="a run directory, and dataset.root=PATH")
     parser.add_argument("-o", dest="page", metavar="FILE.html", type=html_file, help="the page to write")
     parser.add_argument("--device", default="auto", help="as in train.py; default: auto")
     parser.add_config_dir()
     options = parser.parse_intermixed_args(words)
     moved = {key: path for key, _, path in (word.partition("=") for word in options.words) if key in DATASET_PATHS}
     typed = [Path(word) for word in options.words if word.partition("=")[0] not in DATASET_PATHS]
-    if not 1 <= len(typed) <= 2:
-        raise ConfigError(f"show takes one run or two, got {len(typed)}: try contrastive page PAGE.html RUN ...")
-    runs = {run: with_paths(finished_state(run), moved) for run in map(run_below, typed)}
-    if len({run.resolve() for run in runs}) < len(typed):
-        raise ConfigError(f"both runs are {typed[0]}: try another one beside it")
+    if len(typed) != 1:
+        runs = " ".join(as_typed(run) for run in typed) or "RUN ..."
+        raise ConfigError(f"show takes one run, got {len(typed)}: try contrastive page page.html {runs}")
+    path = run_below(typed[0])
+    state = with_paths(finished_state(path), moved)
 
-    from contrastive.gallery.pair import pair_page  # late: importing torch takes seconds
-    from contrastive.gallery.run import run_page
+    from contrastive.gallery.run import run_page  # late: importing torch takes seconds
 
-    path, state = next(iter(runs.items()))
-    if len(runs) == 2:
-        text = pair_page(runs, folders=options.folders)
-    else:
-        text = run_page(path, state, device=options.device, folders=options.folders)
-    page = options.page or path / ("show.html" if len(runs) == 1 else "pair.html")
-    write_text(page, text)
+    page = options.page or path / "show.html"
+    write_text(page, run_page(path, state, device=options.device, folders=options.folders))
     show(f"page to look at: {as_typed(page)}")
     return 0
 

@@ -55,7 +55,7 @@ def watching(path: Path) -> str:
     """A line that says how to look while the run goes on; none where nobody sits before the screen."""
     here = path.absolute()
     folder = Path(*here.relative_to(Path.cwd()).parts[:1]) if here.is_relative_to(Path.cwd()) else here
-    line = f"\nto look         {command('python')} -m contrastive page --watch {as_typed(folder)}"
+    line = f"\nto look         {command('python')} -m contrastive runs {as_typed(folder)}"
     return line if sys.stdout.isatty() else ""
 
 

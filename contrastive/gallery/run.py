@@ -62,7 +62,6 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
         worst_groups=worst_groups(groups),
         worst=worst(found),
         curves=charts.curves_chart(series, [path.name], keys) if keys else None,
-        views=record["views"],
     )
 
 

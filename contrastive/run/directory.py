@@ -234,7 +234,6 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
 # the encoder
 FILES = (
     RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pt2", "encoder.pth", "show.html",
-    "pair.html",
     "metrics.jsonl", FAILURE, "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json", PROJECTOR_CONFIG,
     "environment.json", "config.yaml",
 )  # fmt: skip

@@ -1,16 +1,12 @@
 """Collect finished runs into the record of a table."""
 
-import base64
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from contrastive.config.identity import is_identity
 from contrastive.run.files import RunState, run_state
-from contrastive.study.curves import MAX_POINTS, read_points, short, thin
+from contrastive.study.curves import MAX_POINTS, read_points, thin
 from contrastive.study.frame import Frame
 from contrastive.study.jobs import runs_of
 from contrastive.study.record import correct_name
@@ -22,7 +18,6 @@ OTHER_PAIRS = ("noise_frac", "blur_frac")  # told where they are not 0
 MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
 USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
-N_BINS = 40  # of equal width, on [-1, 1]
 
 
 def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) -> dict[str, Any]:
@@ -77,11 +72,9 @@ def record_of(
             if run[key] not in known:
                 known.append(run[key])
             run[key] = known.index(run[key])
-    first = next((path for _, runs in rows for path in runs), None)
     return {
         "table": name, "preset": "paper", "title": "Finished runs", "note": "", "extra": [], "metrics": dict(metrics),
         "claims": [], "rows": made, "environments": shared["environment"], "protocols": shared["protocol"],
-        "views": views_as_png(first) if first is not None else None,
     }  # fmt: skip
 
 
@@ -92,8 +85,7 @@ def finished_runs(paths: Iterable[Path]) -> dict[Path, RunState]:
 
 
 def row_record(row: Row, runs: Mapping[Path, RunState], metrics: Sequence[str]) -> dict[str, Any]:
-    """One row with its finished runs; its histograms of similarities are those of the first."""
-    biased = [path for path, run in runs.items() if "similarity" in run.result["audit"]]
+    """One row with its finished runs."""
     return {
         "name": row.name,
         "folder": folder_name(row.name),
@@ -102,7 +94,6 @@ def row_record(row: Row, runs: Mapping[Path, RunState], metrics: Sequence[str]) 
         "published": row.published,
         "source": row.source,
         "runs": [run_record(path, run, metrics) for path, run in runs.items()],
-        "similarities": similarity_histograms(biased[0]) if biased else {},
         "published_curves": {
             logged_name(metric): thin(list(enumerate(curve["values"], start=curve["from"])))
             for metric, curve in row.curves.items()
@@ -171,53 +162,3 @@ def thinned_curves(run: Path, metrics: Sequence[str]) -> dict[str, dict[str, lis
 def logged_name(metric: str) -> str:
     """The name in metrics.jsonl of a table's metric."""
     return metric.replace(".", "/") if "." in metric else f"test/{metric}"
-
-
-def views_as_png(run: Path) -> str | None:
-    """The views of the first batch as a PNG in base64; None if the run has none."""
-    events = _read_events(run)
-    if events is None or "views" not in events.Tags()["images"]:
-        return None
-    return base64.b64encode(events.Images("views")[-1].encoded_image_string).decode()
-
-
-def similarity_histograms(run: Path) -> dict[str, list[float]]:
-    """{kind of pair: percent of its pairs in each of 40 bins of cosine similarity on [-1, 1]}, after training."""
-    events = _read_events(run)
-    if events is None:
-        return {}
-    from tensorboard.util.tensor_util import make_ndarray  # late: slow to import
-
-    from contrastive.run.tensorboard import OTHERS  # late: it imports torch
-
-    prefix = f"{OTHERS['similarity']}/"
-
-    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(prefix)]
-    return {
-        tag.removeprefix(prefix): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
-        for tag in tags
-    }
-
-
-def equal_bins(bins: list[list[float]]) -> list[float]:
-    """TensorBoard's histogram, rows of (lower edge, upper edge, count), as percent in 40 bins on [-1, 1].
-
-    Each of its bins is taken to be filled evenly.
-    """
-    edges = [bins[0][0], *(upper for _, upper, _ in bins)]
-    below = np.cumsum([0, *(count for *_, count in bins)])
-    shares = np.diff(np.interp(np.linspace(-1, 1, N_BINS + 1), edges, 100 * below / below[-1]))
-    return [short(share) for share in shares.tolist()]
-
-
-def _read_events(run: Path) -> Any:
-    """TensorBoard's reader of the run's newest images and histograms; None if the run has no events."""
-    if not list(run.glob("events.*")):
-        return None
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # late: slow to import
-
-    logging.getLogger("tensorboard").setLevel(logging.WARNING)  # it logs each file, which Hydra would print
-    kinds = ("images", "tensors")
-    events = EventAccumulator(str(run), size_guidance=dict.fromkeys(kinds, 1))  # the newest of each; 0 keeps all
-    events.Reload()
-    return events

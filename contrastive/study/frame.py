@@ -178,16 +178,15 @@ def runs(*folders: str | Path) -> "pd.DataFrame":
     The columns are `dataset`, `name` (the overrides, method first), `loss`, `seed`, every setting in which the runs
     differ, every metric on the test split, those on validation images as `val/knn_top1`, those before training as
     `untrained/knn_top1`, and `path`. A value that a run does not have is missing (NaN). Runs that differ only in
-    their evaluators are one line. A run that is not finished, cannot be read, or repeats another is named in a
-    warning. Accuracies over bias groups are called `knn_worst_group_top1`, `knn_conflicting_top1`,
+    their evaluators are one line. A run that is not finished, cannot be read, or has a newer one of its settings
+    and seed is named in a warning. Those over bias groups are called `knn_worst_group_top1`, `knn_conflicting_top1`,
     `knn_top1/CLASS/BIAS` and so on.
 
     Args:
         folders: none = outputs.
 
     Raises:
-        ConfigError: a folder is missing, a file is no table, no run is finished, or two runs of equal settings and seed
-            are not equal.
+        ConfigError: a folder is missing, a file is no table, or no run is finished.
     """
     import pandas as pd  # late: it takes half a second
 
@@ -221,8 +220,7 @@ def read_frame(paths: Sequence[Path]) -> Frame:
         paths: folders, and records of tables (JSON), whose rows are a section of their own each.
 
     Raises:
-        ConfigError: a folder is missing, a file is no table, no run is finished, or two runs of equal settings and seed
-            are not equal.
+        ConfigError: a folder is missing, a file is no table, or no run is finished.
     """
     import pandas as pd  # late: it takes half a second
 
@@ -286,8 +284,8 @@ def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
     datasets: dict[str, list[Configuration]] = {}
     notes, apart = list(notes), data_apart(found)
     for settings, members in configurations(found):
-        seeds, repeated = by_seed(members)
-        notes += repeated
+        seeds, older = by_seed(members)
+        notes += older
         datasets.setdefault(members[0].dataset, []).append((settings, seeds))
     lines: list[dict[str, Any]] = []
     metrics: dict[str, None] = {}
@@ -314,10 +312,7 @@ def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
 
 def _names(own: list[Configuration]) -> list[tuple[str, tuple[str, ...]]]:
     """The name of each configuration and its words, as the first of its runs was typed: later runs change no name."""
-    first = [
-        min(_runs(seeds), key=lambda run: (str(run.files.result["time"].get("finished", "")), str(run.path)))
-        for _, seeds in own
-    ]
+    first = [min(_runs(seeds), key=lambda run: (run.finished, str(run.path))) for _, seeds in own]
     words = [typed_words(run.files.environment.get("overrides") or [], run.loss) for run in first]
     names = told_apart([" ".join(typed) for typed in words], [settings for settings, _ in own])
     return [

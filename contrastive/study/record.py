@@ -1,7 +1,7 @@
 """The record of a table, the JSON beside its page: its runs and their metrics, compact enough to be committed.
 
 Every printed metric is computed from the record alone, so that it can be recomputed from the repository without the
-runs. So are the curves, views and histograms of the page to look at.
+runs. So are the curves of the page to look at.
 """
 
 import json
@@ -56,7 +56,6 @@ class RowRecord(TypedDict):
     published: dict[str, str]
     source: str
     runs: list[RunRecord]
-    similarities: dict[str, list[float]]
     published_curves: dict[str, CurveRecord]
 
 
@@ -141,7 +140,6 @@ class Record(TypedDict):
     rows: list[RowRecord]
     environments: list[EnvironmentRecord]
     protocols: list[dict[str, str]]
-    views: str | None
     comparison: NotRequired[ComparisonRecord]
 
 

@@ -18,7 +18,6 @@ from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
 from contrastive.run.files import RESULT, RunState, files_below, read_evaluations, run_state
 
-MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
 DATA_SEED = "dataset.data_seed"
 N_NAMED = 3  # unfinished runs in a sentence
 
@@ -35,6 +34,11 @@ class Finished(NamedTuple):
     def processor(self) -> str:
         """Its kind."""
         return processor_of(self.files.environment)
+
+    @property
+    def finished(self) -> str:
+        """The day and hour of its end."""
+        return str(self.files.result["time"].get("finished", ""))
 
     @property
     def loss(self) -> str:
@@ -157,63 +161,19 @@ def _key(settings: dict[str, Any]) -> str:
 
 
 def by_seed(runs: list[Finished]) -> tuple[dict[int, list[Finished]], list[str]]:
-    """The runs of one configuration by seed, in its order, and a sentence for each that is there twice.
-
-    Raises:
-        ConfigError: two of one seed differ in more than their evaluators, other than by the rounding of a GPU.
-    """
+    """The runs of one configuration by seed, in its order, the newest first, and a sentence for each older one that has
+    the same evaluators, or is of another kind of processor: it is not counted."""
     seeds: dict[int, list[Finished]] = {}
-    repeated = []
-    for run in sorted(runs, key=lambda run: run.seed):
+    older = []
+    for run in sorted(runs, key=lambda run: (run.finished, str(run.path)), reverse=True):
         others = seeds.setdefault(run.seed, [])
-        for other in others:
-            difference = _made_otherwise(other, run)
-            if not difference and not _is_exact(run) and _other_figures(other, run):
-                repeated.append(
-                    f"{run.path} repeats {other.path} (a GPU without deterministic=true gives other figures) and is "
-                    "not counted"
-                )
-                break
-            if difference := difference or _other_figures(other, run):
-                raise ConfigError(
-                    f"{other.path} and {run.path} have one configuration and seed {run.seed}, but differ in "
-                    f"{difference}: try again without one of them"
-                )
+        evaluators = run.files.config["evaluator"]
+        newer = (own for own in others if own.files.config["evaluator"] == evaluators or own.processor != run.processor)
+        if (other := next(newer, None)) is not None:
+            older.append(f"{run.path} is not counted: {other.path} has equal settings and seed, and is newer")
         else:
-            evaluators = run.files.config["evaluator"]
-            if twin := next((other for other in others if other.files.config["evaluator"] == evaluators), None):
-                repeated.append(f"{run.path} repeats {twin.path} (equal settings, seed and data) and is not counted")
             others.append(run)
-    return seeds, repeated
-
-
-def _is_exact(run: Finished) -> bool:
-    """Whether a run with the same settings and seed has the same bits."""
-    return "gpus" not in run.files.environment or bool(run.files.config.get("deterministic"))
-
-
-def _made_otherwise(a: Finished, b: Finished) -> str:
-    """How two runs of one configuration and seed were made otherwise; empty if they were not."""
-    ours, theirs = a.files.environment, b.files.environment
-    for key in ("data", "weights", "bias_from"):
-        if ours.get(key) != theirs.get(key):
-            return f"{key}, {str(ours.get(key))[:8]} and {str(theirs.get(key))[:8]}"
-    if a.processor != b.processor:
-        return f"processor, {a.processor} and {b.processor}"
-    return ""
-
-
-def _other_figures(a: Finished, b: Finished) -> str:
-    """The first figure in which two runs of one configuration and seed differ, and its cause; empty if none does."""
-    ours, theirs = a.files.environment, b.files.environment
-    figures = {figure.key: figure.value for figure in own_figures(b)}
-    for figure in own_figures(a):
-        if (other := figures.get(figure.key, figure.value)) != figure.value:
-            cause = [
-                f"{key}, {ours.get(key)} and {theirs.get(key)}" for key in MADE_WITH if ours.get(key) != theirs.get(key)
-            ]
-            return ", and so in ".join([*cause[:1], f"{figure.metric}, {figure.value:.4f} and {other:.4f}"])
-    return ""
+    return dict(sorted(seeds.items())), older
 
 
 def own_figures(run: Finished) -> Iterator[Figure]:

@@ -21,7 +21,9 @@ from contrastive.evaluator.knn import nearest, vote
 from contrastive.evaluator.probes import fit_logistic, logits
 from contrastive.files import atomic
 from contrastive.study.palette import COLORS, colors_of
-from contrastive.study.render.plot import new_figure
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from plot import new_figure
 
 ROOT = Path(__file__).resolve().parents[2]
 CENTERS = (20.0, 75.0, 130.0)  # of three classes, in degrees

@@ -6,6 +6,7 @@ It reads the records of studies/fair_search and studies/push_searched_noise and 
 """
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.stages import search_of
 from contrastive.study.frame import record_frame
 from contrastive.study.palette import colors_of
-from contrastive.study.render.plot import new_figure
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from plot import new_figure
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = {

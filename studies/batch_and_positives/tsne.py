@@ -15,7 +15,9 @@ from sklearn.neighbors import NearestNeighbors
 from contrastive.gallery.features import judged
 from contrastive.run.files import finished_state
 from contrastive.study.palette import COLORS
-from contrastive.study.render.plot import new_figure, write_figure
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from plot import new_figure, write_figure
 
 ROWS = {"nt-xent": "NT-Xent (biased)", "debiased": "debiased negatives", "oracle": "oracle (unbiased)"}
 N_IMAGES = 2000  # of the test split, evenly spread

@@ -11,14 +11,17 @@ worse on test images than that of labels.
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
 from contrastive.study.palette import COLORS, marker_of
-from contrastive.study.render.plot import new_figure, write_figure
 from contrastive.study.statistics import paired_estimate
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from plot import new_figure, write_figure
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"

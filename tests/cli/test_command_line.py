@@ -104,9 +104,8 @@ def test_a_sweep_ends_with_a_table(tmp_path):
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    assert len(rows) == 5
+    assert len(rows) == 4
     assert all("(2)" in row and "±" in row for row in rows[2:4])
-    assert rows[4].startswith("| untrained")
     assert len(list(tmp_path.glob("outputs/digits/*/*/seed=*/result.json"))) == 4
 
 
@@ -141,7 +140,7 @@ def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
 
 @pytest.mark.slow
 def test_every_command_knows_components_of_ones_own(tmp_path):
-    """A loss and an evaluator, one file and one YAML each: verify, evaluate, a sweep and a table read them, too."""
+    """A loss and an evaluator, one file and one YAML each: evaluate, a sweep and a table read them, too."""
     for group in ("loss", "evaluator"):
         (tmp_path / "mine" / group).mkdir(parents=True)
     code = tmp_path / "mine/my_parts.py"
@@ -172,11 +171,8 @@ def test_every_command_knows_components_of_ones_own(tmp_path):
     result = json.loads((mine / "result.json").read_text())
     assert 1 <= result["test"]["rank"] <= 16
     assert result["protocol"]["rank"] == "rank of the test features"
-    assert "try --config-dir FOLDER, the one that holds my_parts.py" in module("verify", str(mine), cwd=tmp_path).stderr
-    verified = module("verify", "--config-dir", "mine", str(mine), cwd=tmp_path)
-    assert " 0 failed" in verified.stdout, verified.stderr
     later = module("evaluate", str(mine), "--config-dir", "mine", "evaluator=rank", cwd=tmp_path)
-    assert f"{result['test']['rank']:.2f}" in later.stdout, later.stderr
+    assert f"{result['test']['rank']:.2f}" in later.stdout and "rank as recorded" in later.stdout, later.stderr
     swept = program("-m", "hydra/launcher=basic", *words, "seed=0,1", cwd=tmp_path)
     assert "rank" in swept.stdout.split("mean ± std")[1]
     table = [str(ROOT / "scripts/reproduce_table.py"), "digits", "--seeds", "1", *words]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import nn
 
-from contrastive.cli.verify import main as verify
+from contrastive.cli.evaluate import main as evaluate
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
@@ -195,7 +195,8 @@ def test_evaluators_read_the_student_unless_the_teacher_is_chosen(tmp_path, caps
     assert all(torch.equal(written[key], value) for key, value in saved["hooks"]["average"]["encoder"].items())
     assert any(not torch.equal(written[key], value) for key, value in saved["encoder"].items())
     assert "teacher (EMA, momentum 0.99, constant)" in result["protocol"]["knn"]
-    assert verify([str(tmp_path)]) == 0, capsys.readouterr().out
+    assert evaluate([str(tmp_path), "evaluator=knn", "device=cpu"]) == 0
+    assert "knn_top1 as recorded" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["loss=sogclr"], ["loss=byol", "head=predictor"], *further(

@@ -8,13 +8,11 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
-import pandas as pd
 import pytest
 from PIL import Image
 
 import contrastive
 from contrastive.cli.report import main
-from contrastive.cli.verify import compare as checks
 from contrastive.experiment.summary import finished
 from contrastive.run.files import read_config
 from tests.helpers import program, write_finished
@@ -190,17 +188,6 @@ def test_a_run_prints_its_groups_by_name_and_of_many_only_the_summary():
     result["audit"]["groups"] = groups
     text = finished(Path("run"), result)
     assert "red" not in text and "worst group" in text
-
-
-def test_a_list_is_one_check_and_newer_code_may_compute_more():
-    groups = pd.DataFrame({"n": [3, 4], "top1": [{"knn": 50.0}, {"knn": 75.0}]}).to_dict("records")
-    other = [groups[0], {"n": 4, "top1": {"knn": 75.0001}}]
-    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": groups}, exact=True)] == [True]
-    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": other}, exact=True)] == [False]
-    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": other}, exact=False)] == [True]
-    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": groups[:1]}, exact=True)] == [False]
-    for same_code, passed in ((True, False), (False, None)):
-        assert [c.passed for c in checks("audit", {}, {"groups": groups}, exact=True, same_code=same_code)] == [passed]
 
 
 def test_runs_that_are_not_finished_are_named(tmp_path, capsys):

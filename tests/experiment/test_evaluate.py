@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from figures import tsne_map
 from safetensors.torch import save_file
 
 import contrastive
@@ -20,8 +21,14 @@ from contrastive.evaluator.base import Scores
 from contrastive.experiment.run import run_experiment
 from contrastive.export.program import export_onnx
 from contrastive.files import file_hash
-from contrastive.run.files import ENCODER, evaluation_name, read_evaluations, write_evaluation
-from scripts.figures import tsne_map
+from contrastive.run.files import (
+    ENCODER,
+    evaluation_name,
+    read_evaluations,
+    read_result,
+    write_evaluation,
+    write_result,
+)
 from tests.dataset.test_channels import write_classes
 from tests.helpers import TINY, compose_settings, write_image_folder
 
@@ -60,11 +67,16 @@ def records(run: Path) -> list[dict]:
 
 
 @pytest.mark.smoke
-def test_the_same_evaluators_give_the_figures_of_the_run(run):
+def test_the_same_evaluators_give_the_figures_of_the_run(run, capsys):
     before = (run / "result.json").read_bytes()
     evaluated(run, "evaluator=[knn,linear,few_shot]")
     (record,) = records(run)
     result = json.loads(before)
+    assert "knn_top1 as recorded, " in capsys.readouterr().out
+    write_result(run, {**read_result(run), "test": {**result["test"], "knn_top1": 1.0}})
+    evaluated(run, "evaluator=[knn]")
+    assert f"knn_top1 is {result['test']['knn_top1']:.2f}, 1.00 recorded" in capsys.readouterr().out
+    (run / "result.json").write_bytes(before)
     assert record["test"] == result["test"]
     assert record["val"] == result["val"]
     assert (run / "result.json").read_bytes() == before

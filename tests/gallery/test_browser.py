@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from contrastive.cli.look import main as look
-from contrastive.gallery.live import live_page
-from contrastive.gallery.pair import pair_page
 from contrastive.gallery.run import run_page
-from contrastive.gallery.seen import runs_seen
 from contrastive.run.files import run_state
 from contrastive.study.render.page import page as results_page
 from contrastive.study.render.page import read_sources
@@ -24,19 +21,15 @@ CHROMIUM = next(
 )
 if not CHROMIUM:
     pytest.skip("no Chromium: try apt-get install chromium", allow_module_level=True)
-CHARTS = {"look": 0, "run": 4, "pair": 0, "live": 1, "results": 2}  # of each page
+CHARTS = {"look": 0, "run": 4, "results": 2}  # of each page
 
 
 @pytest.fixture(scope="module")
 def pages(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    states = {path: run_state(path) for path in runs}
     assert look(["dataset=biased_digits", "dataset.size=8", "-o", str(folder / "look.html")]) == 0
-    seen = runs_seen([runs[0].parent])
     for name, text in {
-        "run": run_page(runs[0], states[runs[0]], device="cpu"),
-        "pair": pair_page(states),
-        "live": live_page(seen, [runs[0].parent], refresh=None),
+        "run": run_page(runs[0], run_state(runs[0]), device="cpu"),
         "results": results_page(read_sources([runs[0].parent])[0]),
     }.items():
         (folder / f"{name}.html").write_text(text)
@@ -90,21 +83,6 @@ def test_a_point_of_the_map_shows_its_image(browser: Any, pages: dict[str, Path]
     image = window.locator("#vg-tooltip-element img")
     image.wait_for(timeout=10_000)
     assert image.get_attribute("src").startswith("data:image/png;base64,")
-    window.context.close()
-
-
-def test_a_choice_in_a_menu_outlives_a_reload(browser: Any, pages: dict[str, Path]) -> None:
-    window = opened(browser, pages["live"], viewport={"width": 1200, "height": 800})
-    menu = window.locator(".menus select").first
-    first, other = menu.evaluate("menu => [menu.value, [...menu.options].at(-1).value]")
-    assert first != other
-    axis = window.locator(".view svg").inner_html()
-    menu.select_option(other)
-    window.wait_for_function("before => document.querySelector('.view svg').innerHTML !== before", arg=axis)
-    drawn = window.locator(".view svg").inner_html()
-    window.reload()
-    window.wait_for_function("value => document.querySelector('.menus select')?.value === value", arg=other)
-    window.wait_for_function("drawn => document.querySelector('.view svg').innerHTML === drawn", arg=drawn)
     window.context.close()
 
 

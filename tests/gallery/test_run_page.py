@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import shlex
 import shutil
 import sys
 from collections import Counter
@@ -14,18 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
 from PIL import Image
 
 from contrastive.bits import unpack
-from contrastive.cli.evaluate import main as evaluate
 from contrastive.cli.show import main
 from contrastive.experiment.api import Result
 from contrastive.experiment.run import run_experiment
 from contrastive.gallery import run as page_of_a_run
 from contrastive.gallery.features import Judged, judged, plane
 from contrastive.gallery.run import confusion, group_bars, map_points, mistakes, wilson, worst, worst_groups
-from contrastive.run.files import RunState, read_evaluations, run_state
+from contrastive.run.files import RunState, run_state
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings
 
@@ -171,49 +168,10 @@ def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path, capsys: 
     (photos / "00.png").unlink()
     assert main([str(tmp_path / "run"), f"dataset.root={photos}"]) == 2
     assert "changed since it ran: try dataset.root=PATH, where the same images are" in capsys.readouterr().err
-    assert main([str(tmp_path / "run"), str(tmp_path / "moved/../run")]) == 2
-    assert "both runs are" in capsys.readouterr().err
     assert main([str(tmp_path / "run"), "-o", str(photos)]) == 2
     assert f"a page is written to a file that ends in .html, got {photos}: try page.html" in capsys.readouterr().err
     assert main([str(tmp_path / "run"), "dataset.images=x.npy"]) == 2
     assert "the run's dataset has no dataset.images: try it with dataset.root=PATH" in capsys.readouterr().err
-
-
-def test_two_runs_show_the_images_that_one_gets_right(runs: list[Path], tmp_path: Path) -> None:
-    page = tmp_path / "two.html"
-    assert main([*map(str, runs), "-o", str(page)]) == 0
-    first, second = (unpack(run_state(path).result["correct"]["knn_top1"]) for path in runs)
-    text = re.sub(r"\s+", " ", text_of(page.read_text()))
-    for kind, mask in (
-        ("both right", first & second), ("only the first right", first & ~second),
-        ("only the second right", ~first & second), ("both wrong", ~first & ~second),
-    ):  # fmt: skip
-        assert f"{kind} {mask.sum()} {100 * mask.mean():.1f}" in text
-    assert loads_nothing(page.read_text())
-    shown = page.read_text().count("<figure>")
-    assert shown == sum(min(40, int(mask.sum())) for mask in (first & ~second, ~first & second, ~first & ~second))
-
-
-def test_two_runs_are_compared_by_what_both_read_alike(
-    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = [shutil.copytree(run, tmp_path / run.name) for run in runs]
-    config = yaml.safe_load((own[1] / "config.yaml").read_text())
-    k, config["evaluator"]["knn"]["k"] = config["evaluator"]["knn"]["k"], 1
-    (own[1] / "config.yaml").write_text(yaml.safe_dump(config))
-    page = tmp_path / "two.html"
-    assert main([*map(str, own), "-o", str(page)]) == 2
-    said = capsys.readouterr().err
-    assert f"read knn_top1 with k={k} and with k=1" in said and not page.exists()
-    program, command, *words = shlex.split(said.partition("try ")[2])
-    assert [program, command, *words[2:]] == ["contrastive", "evaluate", "evaluator=[knn]", "evaluator.knn.k=1"]
-    assert evaluate([*words, "device=cpu"]) == 0
-    assert main([*map(str, own), "-o", str(page)]) == 0
-    (record,) = read_evaluations(own[0]).values()
-    text, right = re.sub(r"\s+", " ", text_of(page.read_text())), unpack(record["correct"]["knn_top1"])
-    theirs = unpack(run_state(own[1]).result["correct"]["knn_top1"])
-    assert "by knn_top1 (cosine, k=1 (at most a tenth of the bank)" in text
-    assert f"both right {(right & theirs).sum()}" in text
 
 
 def test_what_cannot_be_shown_is_refused_in_a_sentence(
@@ -224,11 +182,10 @@ def test_what_cannot_be_shown_is_refused_in_a_sentence(
         return capsys.readouterr().err
 
     assert "there is no finished run in" in refused(tmp_path) and "holds 2 runs: try" in refused(runs[0].parent)
-    assert "one run or two" in refused(*runs, *runs) and "both runs are" in refused(runs[0], runs[0])
+    assert f"show takes one run, got 2: try contrastive page page.html {runs[0]}" in refused(*runs)
     other = shutil.copytree(runs[1], tmp_path / "other")
     environment = json.loads((other / "environment.json").read_text())
     (other / "environment.json").write_text(json.dumps({**environment, "data": "another"}))
-    assert "judged on other images: try two runs on the same data" in refused(runs[0], other)
     assert "changed since it ran: try its command with rerun=true" in refused(other)
 
 

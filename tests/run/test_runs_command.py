@@ -9,6 +9,7 @@ from filelock import lock_descriptor
 
 from contrastive.cli import runs
 from contrastive.errors import ConfigError
+from contrastive.experiment import summary
 from contrastive.run.files import files_below, is_locked, lock
 from contrastive.run.log import read_points
 from contrastive.text import marked, show
@@ -111,3 +112,22 @@ def test_runs_in_linked_folders_are_found_once(tmp_path):
     (tmp_path / "outputs/cifar10").symlink_to(tmp_path / "scratch")
     (tmp_path / "scratch/circle").symlink_to(tmp_path / "outputs")
     assert files_below(tmp_path / "outputs", "result.json") == [tmp_path / "outputs/cifar10/a/result.json"]
+
+
+def test_the_first_lines_of_a_run_say_how_to_look_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("outputs/digits/nt_xent/default/seed=0")
+    assert summary.watching(path) == ""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert summary.watching(path).endswith("-m contrastive runs outputs")
+    assert summary.watching(Path(".")).endswith("contrastive runs .")
+
+
+def test_a_run_that_broke_down_is_called_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path / "broken", epoch=1.0)
+    (tmp_path / "broken/failure.json").write_text(json.dumps({"reason": "a loss that is not finite"}))
+    assert runs.main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "failed " in said and said.endswith("1 failed\n")

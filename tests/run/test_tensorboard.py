@@ -8,16 +8,13 @@ import torch
 import yaml
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.util import tensor_util
-from torch.utils.tensorboard import SummaryWriter
 
-from contrastive.cli.tensorboard import link
 from contrastive.experiment.run import run_experiment
 from contrastive.run.tensorboard import description, tensorboard_tag
 from contrastive.training.diagnostics import view_grid
-from tests.helpers import SOUND_ENVIRONMENT, TINY, compose_settings, logged_lines, run_until_step
+from tests.helpers import TINY, compose_settings, logged_lines, run_until_step
 
 WORDS = [*TINY, "epochs=2", "loss=debiased_pos", "tau_plus=0.2", "optimizer.lr=2e-3"]
 
@@ -137,29 +134,3 @@ def test_first_row_shows_the_images():
 def test_a_large_image_is_shown_at_the_size_of_its_views():
     grid = view_grid(torch.zeros(2, 3, 256, 200, dtype=torch.uint8), torch.zeros(1, 2, 3, 224, 224))
     assert grid.shape == (3, 2 * 224 + 6, 2 * 224 + 6)
-
-
-def test_runs_are_called_by_what_differs(tmp_path):
-    for i, words in enumerate([["loss=nt_xent", "epochs=3"], ["loss=debiased_pos", "epochs=3", "tau_plus=0.2"]]):
-        for seed in (0, 1):
-            add_run(tmp_path / f"outputs/{i}/{seed}", [*words, f"seed={seed}"])
-    links = tmp_path / "links"
-    links.mkdir()
-    (links / "of a run that is gone").symlink_to(tmp_path / "nowhere")
-    assert sorted(link([tmp_path / "outputs"], links)) == [
-        "debiased_pos tau_plus=0.2 seed=0", "debiased_pos tau_plus=0.2 seed=1", "nt_xent seed=0", "nt_xent seed=1",
-    ]  # fmt: skip
-    assert {path.name for path in links.iterdir()} == set(link([tmp_path / "outputs"], links))
-    shown = EventMultiplexer().AddRunsFromDirectory(str(links)).Runs()
-    assert set(shown) == {path.name for path in links.iterdir()}
-    add_run(tmp_path / "outputs/2", ["loss=nt_xent", "epochs=3", "seed=0"])  # the same run in another folder
-    assert len(link([tmp_path / "outputs"], links)) == 5
-
-
-def add_run(path, words):
-    """What the command reads of a run."""
-    path.mkdir(parents=True)
-    config = compose_settings(*words).to_dict()
-    (path / "config.yaml").write_text(yaml.safe_dump(config))
-    (path / "environment.json").write_text(json.dumps({**SOUND_ENVIRONMENT, "overrides": words}))
-    SummaryWriter(str(path)).close()

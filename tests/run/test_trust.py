@@ -10,8 +10,6 @@ import yaml
 from safetensors.torch import save_file
 
 from contrastive.cli.evaluate import main as evaluate
-from contrastive.cli.verify import Check
-from contrastive.cli.verify import main as verify
 from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
@@ -102,7 +100,7 @@ def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("place", [".", "run"])
 @pytest.mark.parametrize("group", ["encoder", "dataset", "augmentation"])
-@pytest.mark.parametrize("use", [evaluate, verify, lambda words: Result(words[0]).encoder()])
+@pytest.mark.parametrize("use", [evaluate, lambda words: Result(words[0]).encoder()])
 def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_path, monkeypatch, capsys):
     """The shell stands where the archive was unpacked, or in the run itself."""
     evil = f"evil_{tmp_path.name}"  # a name that no earlier case has imported
@@ -125,15 +123,14 @@ def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_pa
 
 def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypatch):
     before, seen = list(sys.path), []
-
-    def look(*_: object, folders: list[Path], **__: object) -> list[Check]:
-        seen.append((folders, sys.path[len(before) :]))
-        return [Check("seen", True, "")]
-
-    monkeypatch.setattr("contrastive.cli.verify.verify", look)
+    monkeypatch.setattr("contrastive.cli.evaluate.parse_args", lambda words, folders: [])
+    monkeypatch.setattr(
+        "contrastive.cli.evaluate.evaluate_runs",
+        lambda _, *, folders: seen.append((folders, sys.path[len(before) :])) or "",
+    )
     monkeypatch.chdir(tmp_path)
-    verify(["run", "--config-dir", "."])
-    verify(["run"])
+    evaluate(["run", "--config-dir", "."])
+    evaluate(["run"])
     assert seen == [([tmp_path], [str(tmp_path)]), ([], [])]
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from figures import draw_curves, draw_maps, draw_sweep, named_runs
 
 from contrastive.errors import ConfigError
 from contrastive.study.curves import Series
-from scripts.figures import draw_curves, draw_maps, draw_sweep, named_runs
 
 pytest.importorskip("matplotlib")
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from contrastive.cli.report import main
-from contrastive.study.collect import N_BINS
 from contrastive.study.render.files import as_json
 from contrastive.study.render.page import missing_runs, page
 from tests.gallery.pages import specs
@@ -37,7 +36,6 @@ def row(method: str, tau: float, base: float) -> dict[str, Any]:
         "name": f"{method}, tau {tau}", "folder": "x", "point": f"tau {tau}",
         "overrides": [f"loss={method}", "epochs=2"], "source": "P",
         "published": {"knn_top1": str(base + 2)}, "runs": [run(seed, value) for seed, value in enumerate(accuracies)],
-        "similarities": {"positive_aligned": [100 / N_BINS] * N_BINS},
         "published_curves": {"test/knn_top1": {"epoch": [1, 2], "value": [3.0, 4.0]}},
     }  # fmt: skip
 
@@ -52,7 +50,7 @@ def record() -> dict[str, Any]:
     return {
         "table": "t", "preset": "small", "title": "A < B & </script>", "note": "Note.", "extra": [],
         "metrics": {"knn_top1": "kNN"}, "claims": claims, "rows": rows, "environments": [ENVIRONMENT],
-        "protocols": [{"knn": "cosine"}], "views": "aGVsbG8=",
+        "protocols": [{"knn": "cosine"}],
     }  # fmt: skip
 
 
@@ -80,15 +78,13 @@ def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_every_chart_compiles_and_shows_the_data(record):
-    effects, sweep, curves, similarities = specs(page([record]))
-    for spec in (effects, sweep, curves, similarities):
+    effects, sweep, curves = specs(page([record]))
+    for spec in (effects, sweep, curves):
         assert vl_convert.vegalite_to_vega(spec)["marks"]
     assert [value["verdict"] for value in values(effects)] == ["better", "better"]
     assert {value["x"] for value in values(sweep)} == {0.1, 0.2, 0.3}
     assert {value["origin"] for value in values(curves)} == {"ours", "published"}
     assert {value["setting"] for value in values(curves)} == {"tau 0.1", "tau 0.2", "tau 0.3"}
-    rows = {value["panel"].rpartition(": ")[0] for value in values(similarities)}
-    assert len(rows) == 6
     params = {param["name"]: param for param in curves["params"]}
     assert params["metric"]["bind"]["labels"] == ["kNN top-1 (%)"]
     assert params["axis"]["bind"]["options"] == ["epoch", "minutes"]
@@ -101,7 +97,7 @@ def test_page_is_one_file_that_loads_nothing(record, monkeypatch):
     own = text.partition("<script>const")[0]
     assert not re.search(r"""(src|href)=["']?(https?:)?//|@import|url\(""", own)
     assert text.count("<script src") == text.count("<link") == 0
-    for part in ("window.vegaEmbed", "IntersectionObserver", "data:image/png;base64,aGVsbG8=", 'name="viewport"'):
+    for part in ("window.vegaEmbed", "IntersectionObserver", 'name="viewport"'):
         assert part in text
     assert len(text) < 1.5e6
 
@@ -109,7 +105,7 @@ def test_page_is_one_file_that_loads_nothing(record, monkeypatch):
 def test_static_page_shows_the_same_without_a_script(record):
     text = page([record], static=True)
     assert not re.search(r"<script|<button|<select|javascript:|\son\w+=", text)
-    assert text.count("<svg") == 4
+    assert text.count("<svg") == 3
     points = [title for title in re.findall(r"<title>(.*?)</title>", text, re.DOTALL) if "origin: published" in title]
     assert points and all("mean: " in point and "method: " in point for point in points)
     assert "effect: 10" in text
@@ -120,7 +116,7 @@ def test_text_of_a_table_cannot_become_markup(record):
     text = page([record])
     assert "<h2>A &lt; B &amp; &lt;/script&gt;</h2>" in text
     record["rows"][0]["name"] = "</script><b>"
-    foreign = {**record, "claims": [], "views": '"><script>alert(1)</script>'}
+    foreign = {**record, "claims": [], "note": '"><script>alert(1)</script>'}
     text = page([foreign])
     assert "</script><b>" not in text and "<script>alert" not in text
 
@@ -136,8 +132,8 @@ def test_page_says_what_was_run_and_what_holds(record):
 
 
 def test_table_without_runs_has_a_section(record):
-    rows = [{**row, "runs": [], "similarities": {}, "published_curves": {}} for row in record["rows"]]
-    text = page([{**record, "rows": rows, "environments": [], "protocols": [], "views": None}])
+    rows = [{**row, "runs": [], "published_curves": {}} for row in record["rows"]]
+    text = page([{**record, "rows": rows, "environments": [], "protocols": []}])
     assert "none is finished" in text
     assert "undecided: 2" in text
     assert specs(text) == []
@@ -151,7 +147,7 @@ def test_the_command_writes_a_page_from_committed_json_alone(record, tmp_path, c
     printed = capsys.readouterr()
     assert "1 table" in printed.out
     assert "bench.json holds no table and is left out" in printed.err
-    assert len(specs(out.read_text())) == 4
+    assert len(specs(out.read_text())) == 3
 
 
 def test_json_of_an_older_version_says_how_to_renew_it(record, tmp_path, capsys):

@@ -184,7 +184,7 @@ def conclude(contest: Contest) -> str:
     alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
     images = map(_wrapped, alone_right(record))
     picture = ["", *drawn] if (drawn := forest(record)) else []
-    lines = ["", *_verdicts(record), *alone, *images, *picture, "", *_to_see(contest)]
+    lines = ["", *_verdicts(record), *alone, *images, *picture, ""]
     if any(claim["verdict"] == "failed" for claim in claims_of(record)):
         lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     return "\n".join([*lines, *_pages(record, contest.base)])
@@ -195,16 +195,6 @@ def _verdicts(record: Mapping[str, Any]) -> list[str]:
     colors = {"better": "green", "worse": "red"}
     said = zip(sentences(record), claims_of(record), strict=True)
     return [marked(_wrapped(text), colors.get(claim["verdict"], "yellow")) for text, claim in said]
-
-
-def _to_see(contest: Contest) -> list[str]:
-    """What to type to see the images that only one of the first pair is right about, in its first final runs."""
-    chosen = {own.name: (own, contest.chosen(own, 0)) for own in contest.plan.contestants}
-    first = {name: contest.final(own, 0, point)[0].path for name, (own, point) in chosen.items() if point is not None}
-    return [
-        f"images      contrastive show {as_typed(first[name])} {as_typed(first[against])}"
-        for name, against in contest.plan.opponents[:1] if {name, against} <= first.keys()
-    ]  # fmt: skip
 
 
 def _pages(record: dict[str, Any], base: Path) -> list[str]:

@@ -8,7 +8,7 @@ import altair as alt
 import vl_convert
 
 from contrastive.study.curves import Series, label
-from contrastive.study.palette import COLORS, colors_of
+from contrastive.study.palette import colors_of
 from contrastive.study.render.claims import claim_text
 
 Spec = dict[str, Any]  # of Vega-Lite
@@ -157,30 +157,6 @@ def sweep_chart(entries: list[dict[str, Any]], methods: list[str], metrics: dict
         .transform_filter("datum.metric == metric")
         .transform_calculate(low="datum.mean - datum.std", high="datum.mean + datum.std"),
         entries,
-    )
-
-
-def histograms_chart(histograms: dict[str, dict[str, list[float]]]) -> Spec:
-    """Percent of the pairs over cosine similarity, a small panel for each row and kind of pair."""
-    values = [
-        {"panel": f"{row}: {(words := kind.replace('_', ', '))}", "kind": words, "share": shares}
-        for row, kinds in histograms.items()
-        for kind, shares in kinds.items()
-    ]
-    kinds = list(dict.fromkeys(str(value["kind"]) for value in values))
-    n_bins = len(next(shares for own in histograms.values() for shares in own.values()))
-    layer = alt.Chart().mark_area(interpolate="step", opacity=0.8).encode(
-        x=alt.X("similarity:Q", title=None, scale=alt.Scale(domain=[-1, 1])),
-        y=alt.Y("share:Q", title="% of pairs", axis=alt.Axis(tickCount=3)),
-        color=alt.Color("kind:N", legend=None, scale=alt.Scale(domain=kinds, range=COLORS[: len(kinds)])),
-        tooltip=["kind:N", alt.Tooltip("similarity:Q", format=".3f"), alt.Tooltip("share:Q", format=".2f")],
-    )  # fmt: skip
-    return finished(
-        panels([layer], values, "panel", own="y", height=HEIGHT // 3)
-        .transform_flatten(["share"])
-        .transform_window(bin="row_number()", groupby=["panel"])
-        .transform_calculate(similarity=f"2 * (datum.bin - 0.5) / {n_bins} - 1"),
-        values,
     )
 
 

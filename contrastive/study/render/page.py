@@ -4,8 +4,6 @@ RUN_OR_TABLE is the JSON that make reproduce-table writes beside its Markdown, t
 folder with finished runs. --metric chooses the columns of runs; a table has its own.
 
     contrastive page page.html outputs outputs/table/digits.json
-    contrastive page --watch outputs      running and interrupted runs, too, in outputs/runs.html or OUT.html: written
-                                          again as runs go on, and a browser loads it again by itself
 """
 
 import argparse
@@ -162,7 +160,6 @@ def section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "comparison": comparison_section(record, charts) if "comparison" in record else None,
         "counts": {word: n for word, n in counts.items() if n or word not in ("equal", "failed")},
         "has_published_effect": any(claim["published_effect"] is not None for claim in judged),
-        "views": record["views"],
         "differences": differences(record),
         "protocols": [line.removeprefix("- ") for line in protocols(record).splitlines()],
         **section_charts(record, judged, charts),
@@ -223,13 +220,11 @@ def section_charts(record: Record, judged: list[dict[str, Any]], charts: ModuleT
     sweeps: dict[str, list[dict[str, Any]]] = {}
     for entry in read_sweeps(record):
         sweeps.setdefault(entry["setting"], []).append(entry)
-    histograms = {row["name"]: row["similarities"] for row in rows if row["similarities"]}
     return {
         "effects": charts.claims_chart(known) if known else None,
         "sweeps": [charts.sweep_chart(entries, methods, record["metrics"]) for entries in sweeps.values()],
         "curves": charts.curves_chart(shown, methods, keys) if keys else None,
         "has_published_curve": any(s.published for s in shown),
-        "similarities": charts.histograms_chart(histograms) if histograms else None,
     }
 
 

@@ -20,20 +20,17 @@ def grid(section: Frame, metrics: Sequence[str]) -> list[list[str]]:
     ]
 
 
-def section_text(
-    name: str, section: Frame, metrics: Sequence[str], *, below: Sequence[list[str]] = (), more: str = ""
-) -> str:
+def section_text(name: str, section: Frame, metrics: Sequence[str], *, more: str = "") -> str:
     """A table for the terminal: what all its rows share stands above, what else a reader must know below.
 
     Args:
-        below: further rows.
         more: the command that shows the other metrics.
     """
     hidden = len(set(section.test_metrics()) - set(metrics))
     return "\n".join([
         f"\n{name}: {split_of(metrics)}, mean ± std over seeds (n); accuracies in percent",
         *([f"in every row: {' '.join(shared)}"] if (shared := section.shared()) else []),
-        terminal_grid([*grid(section, metrics), *below], best=best_cells(section, metrics, list(section.rows))),
+        terminal_grid(grid(section, metrics), best=best_cells(section, metrics, list(section.rows))),
         *section.remarks(),
         *([f"{hidden} more {'metric' if hidden == 1 else 'metrics'}: {more}"] if hidden and more else []),
     ])  # fmt: skip

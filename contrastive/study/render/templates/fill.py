@@ -44,7 +44,7 @@ def filled(template: str, *, charts: ModuleType | None, static: bool = False, **
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    own = {"verdicts": (), "refresh": None, **values}
+    own = {"verdicts": (), **values}
     library = "" if static or charts is None else charts.javascript()
     svg = None if charts is None else charts.svg
     return environment.get_template(template).render(static=static, library=library, svg=svg, **own)

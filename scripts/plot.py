@@ -27,7 +27,7 @@ def new_figure(n_panels: int) -> tuple[Any, list[Any]]:
     try:
         import matplotlib
     except ImportError:
-        raise ConfigError("figures need matplotlib, which is missing: try pip install -e '.[report]'") from None
+        raise ConfigError("figures need matplotlib, which is missing: try pip install -e '.[dev]'") from None
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
