@@ -7,6 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from contrastive.errors import ConfigError
+from contrastive.once import once
 from contrastive.types import Shard
 
 Group = dist.ProcessGroup | None  # None = all processes
@@ -25,8 +26,9 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         part = gradient.new_empty(len(gradient) // dist.get_world_size(context.group), *gradient.shape[1:])
-        dist.reduce_scatter_tensor(part, gradient.contiguous(), group=context.group)
-        return part, None
+        with torch.no_grad():
+            dist.reduce_scatter_tensor(part, gradient.contiguous(), group=context.group)
+        return once(part, gradient), None
 
 
 def shard_of(group: Group = None) -> Shard:

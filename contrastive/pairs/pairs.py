@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from contrastive.once import once
 from contrastive.pairs import tiles
 from contrastive.pairs.others import Others
 from contrastive.pairs.relations import Relation, SampleId, other_image
@@ -304,16 +305,21 @@ class Pairs:
 
 
 class _ScaleGradient(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a factor."""
+    """The identity, whose gradient is multiplied by a factor. A second derivative would find it in the values, too."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(context: Any, x: Tensor, factor: float) -> Tensor:
-        context.factor = factor
+    def forward(x: Tensor, factor: float) -> Tensor:
         return x.view_as(x)
 
     @staticmethod
+    def setup_context(context: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        _, context.factor = inputs
+
+    @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient * context.factor, None
+        return once(gradient * context.factor, gradient), None
 
 
 def masked_log_sum_exp(x: Tensor, mask: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from contrastive.once import once
+
 Related = Callable[[slice, slice], Tensor]
 
 
@@ -67,11 +69,7 @@ class _ExpSum(torch.autograd.Function):
     """Σ_j e^{scale (cos_ij - 1)} over the related j."""
 
     @staticmethod
-    def forward(
-        context: Any, anchors: Tensor, candidates: Tensor | None, related: Related, scale: float, tile: int
-    ) -> Tensor:
-        context.save_for_backward(anchors, candidates)
-        context.related, context.scale, context.tile = related, scale, tile
+    def forward(anchors: Tensor, candidates: Tensor | None, related: Related, scale: float, tile: int) -> Tensor:
         total = anchors.new_zeros(len(anchors))
         for rows, columns, mirrored in _tiles(anchors, candidates, tile):
             exp = _exp_tile(anchors[rows], _columns(anchors, candidates, columns), related(rows, columns), scale)
@@ -81,20 +79,32 @@ class _ExpSum(torch.autograd.Function):
         return total
 
     @staticmethod
+    def setup_context(context: Any, inputs: tuple[Tensor, Tensor | None, Related, float, int], output: Tensor) -> None:
+        anchors, candidates, context.related, context.scale, context.tile = inputs
+        context.save_for_backward(anchors, candidates)
+
+    @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None, None]:
-        anchors, candidates = context.saved_tensors
-        to_anchors = torch.zeros_like(anchors)
-        to_candidates = to_anchors if candidates is None else torch.zeros_like(candidates)
-        is_wanted = candidates is None or context.needs_input_grad[1]  # not of a queue
-        gradient = gradient * context.scale
-        for rows, columns, mirrored in _tiles(anchors, candidates, context.tile):
-            column = _columns(anchors, candidates, columns)
-            exp = _exp_tile(anchors[rows], column, context.related(rows, columns), context.scale)
-            exp *= gradient[rows, None] + gradient[columns] if mirrored else gradient[rows, None]
-            to_anchors[rows].addmm_(exp, column)
-            if is_wanted:
-                to_candidates[columns].addmm_(exp.T, anchors[rows])
-        return to_anchors, to_candidates if context.needs_input_grad[1] else None, None, None, None
+        to_anchors, to_candidates = _gradients(context, gradient * context.scale)
+        is_wanted = context.needs_input_grad[1]
+        return once(to_anchors, gradient), once(to_candidates, gradient) if is_wanted else None, None, None, None
+
+
+@torch.no_grad()
+def _gradients(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Of what `_ExpSum` has kept, by the gradient of its logits: of the anchors and of the candidates."""
+    anchors, candidates = context.saved_tensors
+    to_anchors = torch.zeros_like(anchors)
+    to_candidates = to_anchors if candidates is None else torch.zeros_like(candidates)
+    is_wanted = candidates is None or context.needs_input_grad[1]  # not of a queue
+    for rows, columns, mirrored in _tiles(anchors, candidates, context.tile):
+        column = _columns(anchors, candidates, columns)
+        exp = _exp_tile(anchors[rows], column, context.related(rows, columns), context.scale)
+        exp *= gradient[rows, None] + gradient[columns] if mirrored else gradient[rows, None]
+        to_anchors[rows].addmm_(exp, column)
+        if is_wanted:
+            to_candidates[columns].addmm_(exp.T, anchors[rows])
+    return to_anchors, to_candidates
 
 
 def _tiles(anchors: Tensor, candidates: Tensor | None, side: int) -> Iterator[tuple[slice, slice, bool]]:

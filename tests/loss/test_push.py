@@ -11,6 +11,12 @@ from contrastive.loss.base import Loss
 
 T = 0.5
 LABEL = torch.tensor([0, 1, 0, 2, 1, 2])
+PUSHED = [
+    "nt_xent", "debiased_neg", "debiased_pos", "combination", "hard_negative", "decoupled", "dhel", "kcl", "rince",
+    "sigmoid", "infonce_anchor", "bcl", "fnc", "glofnd", "sogclr", "supcon", "sincere", "soft_supcon", "eps_supcon",
+    "eps_supinfonce", "bias_contrastive", "softcon",
+]  # fmt: skip
+OPTIONS = {"soft_supcon": {"weights": [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]}}
 
 
 def embeddings() -> Tensor:
@@ -30,18 +36,13 @@ def test_curve_shows_repulsion_per_attraction() -> None:
     assert SupCon(temperature=T).diagnostics(z, LABEL, None)["pairs/push_ratio"].item() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", [
-    "nt_xent", "debiased_neg", "debiased_pos", "combination", "hard_negative", "decoupled", "dhel", "kcl", "rince",
-    "sigmoid", "infonce_anchor", "bcl", "fnc", "glofnd", "sogclr", "supcon", "sincere", "soft_supcon", "eps_supcon",
-    "eps_supinfonce", "bias_contrastive", "softcon",
-])  # fmt: skip
+@pytest.mark.parametrize("name", PUSHED)
 def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> None:
     """All losses of which docs/all_losses.md says so: the value stays, each unit of push adds the same gradient."""
     z, values = embeddings(), set()
-    own = {"weights": [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]} if name == "soft_supcon" else {}
 
     def at(push: float) -> Tensor:
-        loss = make(f"loss/{name}", push=push, **own).double()
+        loss = make(f"loss/{name}", push=push, **OPTIONS.get(name, {})).double()
         value = loss(z, LABEL, torch.tensor([0, 0, 1, 1, 2, 2]))
         values.add(value.item())
         return torch.autograd.grad(value, z)[0]
