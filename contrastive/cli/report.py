@@ -73,10 +73,13 @@ def print_table(arguments: argparse.Namespace) -> int:
 
 def effects_text(section: Frame, metrics: list[str], against: str) -> str:
     """How far every other row is from the one named, by each metric, and what that says."""
-    cells, n_pairs = effects_against(section, metrics, against)
+    cells, judged = effects_against(section, metrics, against)
+    known = list(dict.fromkeys(claim["metric"] for claim in judged if "images" in claim["over"]))
+    of = "" if {claim["metric"] for claim in judged} == {*known} else f" (of {' and '.join(known)} alone)"
     return (
-        f"\n{terminal_grid(cells)}\nMean differences with 95 % intervals over common seeds and test images, from "
-        f"three seeds on. better, worse: significant after Holm's correction for {counted(n_pairs, 'comparison')}."
+        f"\n{terminal_grid(cells)}\nMean differences with 95 % intervals over common seeds"
+        f"{f' and test images{of}' if known else ''}, from three seeds on. better, worse: significant after Holm's "
+        f"correction for {counted(len(judged), 'comparison')}."
     )
 
 

@@ -90,7 +90,9 @@ def test_a_transfer_to_data_that_each_seed_draws_is_one_metric(runs):
 
 def test_rows_are_judged_against_the_one_that_is_named(runs, capsys):
     assert main([str(runs), "--against", "bad"]) == 0
-    said = cells(capsys.readouterr().out)
+    told = capsys.readouterr().out
+    assert "95 % intervals over common seeds, from three" in told  # no run has answers for each image
+    said = cells(told)
     assert said["against bad"] == ["knn_top1", "linear_top1"]
     (effect, _) = said["good"]
     assert effect.startswith("-1.80 [-2.4")
@@ -135,7 +137,10 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
     (claim,) = judge(table, [{"better": "good", "worse": "bad", "metric": "knn_top1", "gap": 0.0}])
     assert claim["over"] == "seeds, images"
     assert cells(said)["good"] == [f"{claim['effect']:+.2f} [{claim['low']:+.2f}, {claim['high']:+.2f}] better"]
+    assert "over common seeds and test images, from" in said
     assert "correction for 1 comparison." in said
+    assert main([str(runs), "--against", "bad"]) == 0
+    assert "over common seeds and test images (of knn_top1 alone), from" in capsys.readouterr().out
 
 
 def test_later_evaluations_stand_beside_the_figures_of_the_run(runs):

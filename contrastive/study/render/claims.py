@@ -17,8 +17,8 @@ LEGEND = (
 )
 
 
-def effects_against(frame: Frame, metrics: Sequence[str], against: str) -> tuple[list[list[str]], int]:
-    """The effect of every other row of a section on each metric against one row, as cells, and how many are judged.
+def effects_against(frame: Frame, metrics: Sequence[str], against: str) -> tuple[list[list[str]], list[dict[str, Any]]]:
+    """The effect of every other row of a section on each metric against one row, as cells, and what was judged.
 
     Args:
         against: a row as the table shows it.
@@ -36,7 +36,7 @@ def effects_against(frame: Frame, metrics: Sequence[str], against: str) -> tuple
             claim["verdict"] = {"better": "worse", "worse": "better"}.get(claim["verdict"], claim["verdict"])
     rows = [[shown[name], *(effect_text(judged.get((name, metric))) for metric in metrics)]
             for name in frame.rows if name != first]  # fmt: skip
-    return [[f"against {against}", *metrics], *rows], len(judged)
+    return [[f"against {against}", *metrics], *rows], [*judged.values()]
 
 
 def effect_text(claim: Mapping[str, Any] | None) -> str:
