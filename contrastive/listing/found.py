@@ -1,6 +1,7 @@
 """What a data set was found to hold: one listing and one report for folders, tables, shards and arrays."""
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -112,14 +113,28 @@ class Listing(NamedTuple, Generic[S]):
         for split in self.splits.values():
             total += Counter({} if split.bias is None else _counts(split.bias, self.biases))
         told = _named("biases", {name: total[name] for name in self.biases if total[name]})
+        alike = _alike("classes", self.classes) + _alike("biases", self.biases)
         splits = {name: _counts(split.label, self.classes) for name, split in self.splits.items()}
-        return Found(splits=splits, places=self.places, left_out=self.left_out, notes=(*told, *self.notes))
+        return Found(splits=splits, places=self.places, left_out=self.left_out, notes=(*told, *alike, *self.notes))
 
 
 def _counts(number: ArrayLike, names: Sequence[str]) -> dict[str, int]:
     """{name: how many}, those of -1 under ''."""
     counts = np.bincount(np.asarray(number, np.int64) + 1, minlength=len(names) + 1).tolist()
     return {name: n for name, n in zip(("", *names), counts, strict=True) if n}
+
+
+def _alike(title: str, names: Sequence[str]) -> list[str]:
+    """A sentence for each group of classes or biases that differ in their spelling alone: `Cat` and ` cat`, or `1`,
+    `01` and `1.0`, as pandas writes whole numbers of a column with a gap."""
+    meant = defaultdict[str, list[str]](list)
+    for name in names:
+        meant[re.sub(r"^(-?)0*(\d+?)(\.0*)?$", r"\1\2", name.strip().casefold())].append(name)
+    return [
+        f"{' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
+        for alike in meant.values()
+        if len(alike) > 1
+    ]
 
 
 def _named(what: str, counts: Mapping[str, int]) -> list[str]:

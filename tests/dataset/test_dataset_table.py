@@ -9,6 +9,7 @@ from PIL import Image
 
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
+from contrastive.listing.found import Listing
 from tests.helpers import load_image_folder
 
 HEADER = "img_id,img_filename,y,split,place,place_filename\n"
@@ -177,7 +178,9 @@ def test_the_classes_are_shown_and_those_that_look_alike_are_named(birds):
     assert "4 biases: 0 (28), 1 (30), Sea (1), sea (1)\n" in said
     assert "' 0' and '0' are different classes: try one spelling" in said
     assert "'Sea' and 'sea' are different biases" in said
-    assert said.count("try one spelling") == 2
+    assert "'01' and '1' are different classes" in said
+    assert said.count("try one spelling") == 3
+    assert str(Listing({}, ("0", "01", "1.0", "10", "1.5")).found()).startswith("'01' and '1.0' are different classes")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,6 @@ def read_table(
             raise ConfigError(
                 f"{path} names no {name} images that exist{looked}: try another dataset.root or dataset.columns.split"
             )
-    notes += _alike("classes", classes) + _alike("biases", biases)
     taken = {name: Part(base, parts[name]) for name in ("train", "val", "test") if parts[name]}
     return Listing(taken, classes, biases, places, left_out, tuple(notes))
 
@@ -225,18 +224,6 @@ def _check_repeats(path: Path, rows: Sequence[Row], files: Sequence[str | None])
     return [
         f"{path.name} repeats {counted(n, 'image')} in {counted(len(again), 'line')} "
         f"({_lines([row.line for _, row in again])}): each line counts as an image"
-    ]
-
-
-def _alike(title: str, names: Sequence[str]) -> list[str]:
-    """A sentence for each group of classes or biases that differ in their spelling alone, such as `Cat` and ` cat`."""
-    meant = defaultdict[str, list[str]](list)
-    for name in names:
-        meant[name.strip().casefold()].append(name)
-    return [
-        f"{' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
-        for alike in meant.values()
-        if len(alike) > 1
     ]
 
 
