@@ -104,11 +104,12 @@ def counted(n: int, noun: str) -> str:
 
 def spreadsheet(table: "pd.DataFrame", *, float_format: str | None = None) -> str:
     """A CSV whose cells no spreadsheet computes: an apostrophe leads what begins as a formula and is no number."""
-    table = table.apply(lambda column: column.map(_inert)).rename(columns=_inert)
+    table = table.apply(lambda column: column.map(inert)).rename(columns=inert)
     return str(table.to_csv(index=False, float_format=float_format))
 
 
-def _inert(cell: Any) -> Any:
+def inert(cell: Any) -> Any:
+    """A cell that no spreadsheet computes."""
     return f"'{cell}" if isinstance(cell, str) and re.match(r"[=+@\t\r-](?![\d.]+(e[+-]?\d+)?$)[\s\S]", cell) else cell
 
 
