@@ -14,6 +14,8 @@ from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.types import Data
 
+IN_AN_ARCHIVE = [f"{split}_{what}" for split in NAMES for what in ("images", "labels")]  # as MedMNIST calls them
+
 
 class Facts(TypedDict):
     """What is computed of the files once: statistics of the training images, and a hash of all."""
@@ -65,7 +67,9 @@ def arrays(
         )
     typed = {"images": images, "labels": labels, "test_images": test_images, "test_labels": test_labels}
     files = {key: Path(path) for key, path in typed.items() if path is not None}
-    splits = as_splits(_parts({key: load_array(path, f"dataset.{key}") for key, path in files.items()}, images), images)
+    splits = as_splits(
+        _parts({key: load_array(path, f"dataset.{key}", IN_AN_ARCHIVE) for key, path in files.items()}, images), images
+    )
     train = splits.splits["train"]
     facts = _facts([*files.values()], train.image, Path(cache))
     if splits.classes:
@@ -82,14 +86,7 @@ def arrays(
 def _parts(loaded: dict[str, Array | dict[str, Array]], images: str) -> dict[str, Part]:
     """The splits in the arrays of the settings, or in one archive that holds all of them by MedMNIST's names."""
     archive = loaded["images"]
-    if isinstance(archive, dict):
-        known = {f"{split}_{what}" for split in NAMES for what in ("images", "labels")}
-        if len(loaded) > 1 or "train_images" not in archive or not archive.keys() <= known:
-            held = ", ".join(f"{key} {value.shape}" for key, value in archive.items()) or "nothing"
-            raise ConfigError(
-                f"{images} holds {held}: try numpy.save of each and dataset.images=x.npy dataset.labels=y.npy, or the "
-                "names train_images, train_labels, test_images, test_labels in one file"
-            )
+    if isinstance(archive, dict) and len(loaded) == 1:
         arrays_of: dict[str, Any] = archive
     else:
         arrays_of = {key if key.startswith("test") else f"train_{key}": value for key, value in loaded.items()}

@@ -1,7 +1,9 @@
 """Images in arrays: .npy files, what Python has, and runs of both."""
 
 import pickle
+import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -263,6 +265,18 @@ def test_an_archive_has_the_splits_of_medmnist(files):
         load(files, images="other.npz")
     with pytest.raises(ConfigError, match="training images and labels are an array each"):
         load(files, images="x.npy", labels="med.npz")
+
+
+def test_an_archive_is_refused_by_its_headers(files, monkeypatch):
+    with zipfile.ZipFile(files / "odd.npz", "w") as archive:
+        archive.writestr("train_images.npy", b"y" * 100)
+    with pytest.raises(ConfigError, match=r"odd\.npz is no array of numpy \(the magic string is not correct"):
+        load(files, images="odd.npz")
+    np.savez(files / "med.npz", train_images=images(), train_labels=LABEL)
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", None)
+    monkeypatch.setattr(rows.psutil, "virtual_memory", lambda: SimpleNamespace(available=10_000))
+    with pytest.raises(ConfigError, match=r"med\.npz holds 0\.0 GB and 0\.0 GB of memory are free: try numpy\.save"):
+        load(files, images="med.npz")
 
 
 def header(text: str) -> bytes:

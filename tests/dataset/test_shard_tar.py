@@ -127,3 +127,26 @@ def test_what_follows_the_end_is_refused_and_padding_is_not(tmp_path):
         path.write_bytes(whole + behind)
         with pytest.raises(ConfigError, match=r"0\.tar goes on behind its end at byte 1024, as tars joined by cat do"):
             read(path)
+
+
+def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """Of a file whose size is written in base 256."""
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    block = bytearray(info.tobuf(tarfile.USTAR_FORMAT))
+    block[124:136] = (b"\xff" if size < 0 else b"\x80") + size.to_bytes(11, "big", signed=True)
+    total = sum(block) - sum(block[148:156]) + 8 * 32
+    block[148:156] = f"{total:06o}\0 ".encode()
+    return bytes(block)
+
+
+@pytest.mark.parametrize("size", [-512, -(2**40), 4096, 2**62, 2**80])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_size_that_cannot_be_is_damage(tmp_path, size, kind, is_first):
+    path = write_tar(tmp_path / "a.tar", {"a.jpg": b"x"})
+    whole, wild = path.read_bytes()[:2048], header("README", size, kind)
+    path.write_bytes(wild + whole if is_first else whole[:1024] + wild + whole[1024:])
+    said = r"a\.tar (is cut or damaged in|cannot be read as a tar|is cut, or has a damaged header,)"
+    with pytest.raises(ConfigError, match=said):
+        read(path)

@@ -1,12 +1,16 @@
 """Arrays of images, in memory or on disk, as (N, K, H, W)."""
 
+import math
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 import torch
+from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from torch import Tensor
 
 from contrastive.dataset.folder.bands import channel_axis
@@ -16,11 +20,14 @@ from contrastive.errors import ConfigError
 IN_MEMORY = 2**30  # bytes of chosen rows that are copied into memory
 
 
-def load_array(path: Path, key: str) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+def load_array(path: Path, key: str, names: Collection[str]) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     """The array of a .npy file, mapped into memory; the arrays of a .npz file by name, read into it.
 
+    Args:
+        names: that the arrays of a .npz file may have; the first one must be there.
+
     Raises:
-        ConfigError: there is no such file, or it holds something else.
+        ConfigError: there is no such file, it holds something else, or more than fits into memory.
     """
     try:
         with warnings.catch_warnings(action="ignore"):  # of a header by Python 2
@@ -28,12 +35,37 @@ def load_array(path: Path, key: str) -> npt.NDArray[Any] | dict[str, npt.NDArray
         if isinstance(loaded, np.ndarray):
             return loaded
         with loaded:
+            _check_archive(loaded, path, names)
             return {name: loaded[name] for name in loaded.files}
+    except ConfigError:
+        raise
     except Exception as error:  # numpy and zipfile raise errors of many kinds for a file that is damaged
         reason = " ".join(str(error).split()).partition(". If you trust")[0] or type(error).__name__
         raise ConfigError(
             f"{path} is no array of numpy ({reason}): try {key}=FILE.npy, as numpy.save writes it"
         ) from error
+
+
+def _check_archive(loaded: np.lib.npyio.NpzFile, path: Path, names: Collection[str]) -> None:
+    """Refuse, by headers alone, an archive of other arrays, or of more than the free memory; raises ValueError for what
+    is no array."""
+    shapes, n_bytes = {}, 0
+    for name, file in zip(loaded.files, loaded.zip.infolist(), strict=True):
+        with loaded.zip.open(file) as header:
+            reader = read_array_header_1_0 if read_magic(header) == (1, 0) else read_array_header_2_0
+            shapes[name], _, dtype = reader(header)
+        n_bytes += math.prod(shapes[name]) * dtype.itemsize
+    if next(iter(names)) not in shapes or not shapes.keys() <= set(names):
+        held = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+        raise ConfigError(
+            f"{path} holds {held}: try numpy.save of each and dataset.images=x.npy dataset.labels=y.npy, or the "
+            "names train_images, train_labels, test_images, test_labels in one file"
+        )
+    if n_bytes > (free := psutil.virtual_memory().available):
+        raise ConfigError(
+            f"{path} holds {n_bytes / 1e9:.1f} GB and {free / 1e9:.1f} GB of memory are free: try numpy.save of each "
+            "array and dataset.images=x.npy dataset.labels=y.npy, which are read as they are needed"
+        )
 
 
 def as_images(array: npt.NDArray[Any], what: str) -> Tensor:

@@ -10,6 +10,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import atomic
 
 BLOCKSIZE = tarfile.BLOCKSIZE  # bytes of a header
+DAMAGE = (tarfile.ReadError, OSError, ValueError, OverflowError, MemoryError)  # what tarfile raises of wild sizes
 Members = dict[str, tuple[int, int]]  # of one sample: {suffix: (offset, length)}
 
 
@@ -61,14 +62,21 @@ def _check_end(path: Path, end: int) -> None:
 
 
 def _members(tar: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
-    """The members. That one is cut is seen when the next one is read."""
-    last = "its first file"
+    """The members, each behind the one before and within the file."""
+    last, n_bytes = "its first file", path.stat().st_size
     try:
         for member in tar:
             last = member.name
+            if member.size < 0 or not member.offset < tar.offset <= n_bytes:  # tarfile would read it for ever
+                raise tarfile.ReadError(f"its {member.size} bytes are not there")
             yield member
-    except tarfile.ReadError as error:
-        raise ConfigError(f"{path} is cut in {last} ({error}): try copying it again") from error
+    except DAMAGE as error:
+        raise _damaged(path, last, error) from error
+
+
+def _damaged(path: Path, name: str, error: Exception) -> ConfigError:
+    reason = str(error) or type(error).__name__
+    return ConfigError(f"{path} is cut or damaged in {name} ({reason}): try copying it again")
 
 
 def name_in(header: bytes) -> str:
@@ -107,3 +115,5 @@ def _opened(path: Path) -> tarfile.TarFile:
         raise ConfigError(
             f"{path} cannot be read as a tar without compression ({error}): try gunzip, or another dataset.root=PATH"
         ) from error
+    except DAMAGE as error:
+        raise _damaged(path, "its first file", error) from error
