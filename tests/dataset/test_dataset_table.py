@@ -1,5 +1,6 @@
 """Image folders with a table in place of class folders."""
 
+import os
 import re
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_spli
     ("options", "message"),
     [
         ({"table": "nothing.csv"}, r"nothing\.csv cannot be read .* try dataset\.table"),
-        ({"table": "folder.csv"}, r"folder\.csv cannot be read \(.*directory.*\); .*try dataset\.table=metadata\.csv"),
+        ({"table": "folder.csv"}, r"folder\.csv cannot be read \(it is no file\); .*try dataset\.table=metadata\.csv"),
         ({"table": "metadata.csv", "columns": {"bias": "color"}}, r"no column color, its columns are img_id,"),
         ({"table": "metadata.csv", "columns": {"split": "img_id"}}, r"the split '3' in line 5: try 0, 1, 2"),
         ({"table": "metadata.csv", "columns": {"split": "y"}}, r"class 1 has fewer than two labeled training images"),
@@ -212,3 +213,9 @@ def test_the_columns_that_are_shown_can_be_typed(birds, composed):
     word = re.search(r"try '(.*)'", str(refusal.value))[1]
     columns = composed("dataset=image_folder", "dataset.root=x", word).dataset["columns"]
     assert len(load_image_folder(birds, table="mine.csv", columns=columns).pretrain) == 40
+
+
+def test_a_table_that_is_a_pipe_is_refused(birds):
+    os.mkfifo(birds / "pipe.csv")
+    with pytest.raises(ConfigError, match=r"pipe\.csv cannot be read \(it is no file\).*: try dataset\.table="):
+        load_image_folder(birds, table="pipe.csv")

@@ -134,6 +134,8 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
         ConfigError: it cannot be read, or is empty.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device would be read for ever
+            raise OSError("it is no file")
         with path.open(newline="", encoding="utf-8-sig") as file:
             first = file.readline()
             file.seek(0)

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from glob import escape
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,6 +94,8 @@ def _indexed(
     with claimed(place / f".{shard.name}.lock", wait=wait) as lock:
         if lock is None:
             return None
+        for left in place.glob(f".{escape(stem(shard))}[.-]*.part"):  # by a process that was killed: the lock is held
+            left.unlink()
         if make is not None and not _exists(shard):
             make(i)
         return _read(shard, cache, fields) or _build(shard, cache, fields)
