@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,7 @@ def load_array(path: Path, key: str, names: Collection[str]) -> npt.NDArray[Any]
         if isinstance(loaded, np.ndarray):
             return loaded
         with loaded:
-            _check_archive(loaded, path, names)
+            _check_archive(path, names)
             return {name: loaded[name] for name in loaded.files}
     except ConfigError:
         raise
@@ -46,15 +47,17 @@ def load_array(path: Path, key: str, names: Collection[str]) -> npt.NDArray[Any]
         ) from error
 
 
-def _check_archive(loaded: np.lib.npyio.NpzFile, path: Path, names: Collection[str]) -> None:
+def _check_archive(path: Path, names: Collection[str]) -> None:
     """Refuse, by headers alone, an archive of other arrays, or of more than the free memory; raises ValueError for what
     is no array."""
     shapes, n_bytes = {}, 0
-    for name, file in zip(loaded.files, loaded.zip.infolist(), strict=True):
-        with loaded.zip.open(file) as header:
-            reader = read_array_header_1_0 if read_magic(header) == (1, 0) else read_array_header_2_0
-            shapes[name], _, dtype = reader(header)
-        n_bytes += math.prod(shapes[name]) * dtype.itemsize
+    with ZipFile(path) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as file:
+                read_header = read_array_header_1_0 if read_magic(file) == (1, 0) else read_array_header_2_0
+                shape, _, dtype = read_header(file)
+            shapes[member.removesuffix(".npy")] = shape
+            n_bytes += math.prod(shape) * dtype.itemsize
     if next(iter(names)) not in shapes or not shapes.keys() <= set(names):
         held = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
         raise ConfigError(
