@@ -4,7 +4,7 @@ import signal
 import sys
 from importlib import import_module
 
-from contrastive.config.neighbors import did_you_mean
+from contrastive.config.neighbors import advice
 from contrastive.errors import check_encoding, without_package
 
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
@@ -36,8 +36,8 @@ def main(words: list[str] | None = None) -> int:
         print(USAGE, end="")
         return 0
     if name not in COMMANDS:
-        near = did_you_mean(name, COMMANDS)
-        print(f"error: there is no command {name}: {near or 'try contrastive --help'}", file=sys.stderr)
+        meant = advice(name, COMMANDS, otherwise="try contrastive --help")
+        print(f"error: there is no command {name}: {meant}", file=sys.stderr)
         return 2
     module, first, _ = COMMANDS[name]
     if name != "train" and hasattr(signal, "SIGPIPE"):  # not on Windows

@@ -11,8 +11,9 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.check_types import typed
-from contrastive.config.compose import take_config_dirs
-from contrastive.config.neighbors import did_you_mean, no_setting
+from contrastive.config.compose import config_dirs
+from contrastive.config.mistaken import no_option
+from contrastive.config.neighbors import no_setting
 from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import (
     GROUPS,
@@ -60,7 +61,7 @@ def explain(words: Sequence[str]) -> str:
     Raises:
         ConfigError: there is no such group, option or setting.
     """
-    folders, others = take_config_dirs(list(words))
+    folders, others = config_dirs(words)
     keys = [word.lstrip("+~") for word in others if not word.startswith(("-", "hydra"))]
     return "\n\n".join(_page(key, folders) for key in keys)
 
@@ -85,8 +86,7 @@ def _option_page(group: str, name: str, folders: Sequence[Path]) -> str:
     """The YAML as it stands, those that it derives from, and the docstring of what it builds up to its arguments."""
     files = option_files(group, folders)
     if name not in files:
-        advice = did_you_mean(name, files, typed=f"{group}={{}}") or f"try python train.py --help {group}"
-        raise ConfigError(f"there is no {group}={name}: {advice}")
+        raise ConfigError(no_option(group, name, folders))
     parts = []
     for file in derivation(group, name, folders):
         parts += [f"{_shown(file)}:", textwrap.indent(file.read_text().strip(), "  ")]

@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import NoReturn
 
-from contrastive.config.neighbors import did_you_mean
+from contrastive.config.neighbors import advice
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.errors import ConfigError
 
@@ -45,8 +45,9 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         flags = re.findall(r"--[\w-]+", self.format_help())
-        near = did_you_mean(message.removeprefix("unrecognized arguments: ").partition(" ")[0], flags)
-        raise ConfigError(f"{message}: {near and f'{near} '}try {self.prog} --help")
+        word = message.removeprefix("unrecognized arguments: ").partition(" ")[0]
+        otherwise = f"try {self.prog} --help"
+        raise ConfigError(f"{message}: {advice(word, flags, otherwise=otherwise)}")
 
 
 def html_file(name: str) -> Path:

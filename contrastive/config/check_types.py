@@ -55,7 +55,7 @@ def check_types(node: Any, key: str) -> None:
         if not is_component and value is not parameter.default and not fits(value, parameter.annotation):
             default = parameter.default is not inspect.Parameter.empty
             raise ConfigError(
-                f"{key}.{name} must be {' or '.join(dict.fromkeys(_describe(parameter.annotation)))}, "
+                f"{key}.{name} must be {' or '.join(described(parameter.annotation))}, "
                 f"got {typed(value)}: try {key}.{name}={typed(parameter.default) if default else '...'}"
             )
 
@@ -88,10 +88,13 @@ def _parameters(target: str) -> dict[str, inspect.Parameter]:
         return {}
 
 
-def _describe(hint: Any) -> list[str]:
-    """The types of an annotation in words."""
+def described(hint: Any) -> list[str]:
+    """The types of an annotation in words, each once."""
     if get_origin(hint) in UNIONS:
-        return [word for option in get_args(hint) for word in _describe(option)]
+        options = get_args(hint)
+        words = [word for option in options if option is not str for word in described(option)]
+        text = ["auto" if {bool, int}.intersection(options) else KINDS[str]] if str in options else []
+        return [*text, *dict.fromkeys(words)]
     if get_origin(hint) in MAPPINGS:
         return ["a mapping"]
     if get_origin(hint) in LISTS:

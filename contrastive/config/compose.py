@@ -1,6 +1,7 @@
 """The folders of --config-dir: their YAMLs and modules; and the names of runs, for all commands."""
 
 import sys
+from argparse import ArgumentError, ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,10 +9,8 @@ from pathlib import Path
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from contrastive.config.arguments import Parser
 from contrastive.config.naming import searched_in  # which also registers the resolver that names run directories
 from contrastive.config.paths import CONFIGS
-from contrastive.errors import ConfigError
 
 
 def search_path(folders: Sequence[Path]) -> list[str]:
@@ -19,24 +18,15 @@ def search_path(folders: Sequence[Path]) -> list[str]:
     return searched_in([f"file://{folder.resolve()}" for folder in folders])
 
 
-def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
-    """Folders named by --config-dir, and the other words: of a command line that Hydra parses.
-
-    Raises:
-        ConfigError: the flag has no value, or one that is no folder.
-    """
-    parser = Parser("train", "", add_help=False)
-    parser.add_config_dir()
-    typed, others = parser.parse_known_args(words)
-    return typed.folders, others
-
-
-def folders_in(words: Sequence[str]) -> list[Path]:
-    """The folders of `take_config_dirs`; none where one is mistyped, of which another sentence tells."""
+def config_dirs(words: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Folders that --config-dir names on a command line for Hydra, those that are there; and the other words."""
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config-dir", "-cd", action="append", default=[])
     try:
-        return take_config_dirs(list(words))[0]
-    except ConfigError:
-        return []
+        known, others = parser.parse_known_args(words)
+    except ArgumentError:  # no folder behind it, as Hydra says
+        return [], list(words)
+    return [Path(name).resolve() for name in known.config_dir if Path(name).is_dir()], others
 
 
 @contextmanager

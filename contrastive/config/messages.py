@@ -6,25 +6,23 @@ import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_type_hints
 
 import yaml
-from hydra.errors import HydraException, InstantiationException
-from omegaconf.errors import OmegaConfBaseException
+from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
+from omegaconf.errors import OmegaConfBaseException, ValidationError
 
-from contrastive.config.check_types import typed
-from contrastive.config.compose import folders_in
-from contrastive.config.identity import LISTS
-from contrastive.config.mistaken import INSTEAD
-from contrastive.config.neighbors import did_you_mean, no_setting
+from contrastive.config.check_types import described, typed
+from contrastive.config.compose import config_dirs
+from contrastive.config.mistaken import no_option, not_a_setting, unknown_setting
 from contrastive.config.paths import LIBRARIES, PACKAGE
-from contrastive.config.reference import GROUPS, defaults, option_files
+from contrastive.config.reference import defaults
+from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
 SEE_ALL = "try python train.py --help"
 PLUGINS = {"submitit": "slurm", "ray": "ray"}  # of Hydra, and the extra that installs each
-KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false",
-         "Union[bool, str]": "auto, true or false"}  # fmt: skip
 REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
 FULL = "free some space and run the same command again, or try {place} on another disk"
 USABLE = "try {place}, a folder that can be written to"
@@ -112,84 +110,23 @@ def _instantiation(text: str, root: BaseException) -> str | None:
 
 
 def _composition(error: BaseException, chain: list[BaseException], words: Sequence[str]) -> str:
-    """An error of Hydra or OmegaConf: what people mistype in their words, else what the library says."""
-    text, folders = "\n".join(str(link) for link in chain), folders_in(words)
-    if message := _wrong_type(text, words):
-        return message
-    if unknown := re.search(r"Could not (?:override|append)[^']*'([^']+)'", text):
-        if "An item is already at" in text:
-            return f"the setting {unknown[1]} exists already: try it without the +"
-        return _no_setting(unknown[1], words, folders)
-    if "sweep type : INTERVAL" in text:  # of Hydra's own sweeper
-        return "a sweep takes values, not intervals: try contrastive compare loss=NAME, which searches them"
-    if choice := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
-        if extra := PLUGINS.get(choice[2].partition("_")[0]):
-            return f"{choice[2]} is not installed: try pip install -e '.[{extra}]'"
-        if instead := INSTEAD.get(f"{choice[1]}={choice[2]}".lower()):
-            return f"there is no {choice[1]}={choice[2]}: try {instead}"
-        names = option_files(choice[1], folders)
-        if near := did_you_mean(choice[2], names, typed=f"{choice[1]}={{}}"):
-            return f"there is no {choice[1]}={choice[2]}: {near} try python train.py --help {choice[1]}"
-        listed = f", known are {', '.join(names)}" if names else ""
-        own = "try --config-dir DIR (in Python config_dir=) for one of your own"
-        return f"there is no {choice[1]}={choice[2]}{listed}: {own if choice[1] in GROUPS else SEE_ALL}"
-    if several := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return (
-            f"{several[1]} lists several values: try python train.py -m {several[1]}{_with_a_point(several[1], words)}"
-        )
-    if word := re.search(r"Error parsing override '([^']*)'\s+missing EQUAL", text):
-        return f"{word[1]} is not KEY=VALUE: try {_joined(word[1], words) or 'python train.py --help'}"
-    if "Cannot find primary config" in text:
-        return f"{str(error).split('.')[0]}: try it without --config-name, or experiment=NAME"
-    if missing := re.search(r"Additional config directory '([^']+)' not found", text):
-        return f"{missing[1]} is no folder: try --config-dir DIR, a folder that holds such as loss/my_loss.yaml"
+    """An error of Hydra or OmegaConf: by its fields, by the words that were typed, else in the library's own words."""
+    for link in chain:
+        if isinstance(link, ValidationError) and link.full_key in (hints := get_type_hints(Settings)):
+            key, default = link.full_key, defaults(words).get(link.full_key, "...")
+            expected = " or ".join(described(hints[key]))
+            return f"{key} must be {expected}, got {typed(link.value)}: try {key}={typed(default)}"
+        if isinstance(link, MissingConfigException) and link.missing_cfg_file and "/" in link.missing_cfg_file:
+            group, _, name = link.missing_cfg_file.rpartition("/")
+            if extra := PLUGINS.get(name.partition("_")[0]):
+                return f"{name} is not installed: try pip install -e '.[{extra}]'"
+            return no_option(group, name, config_dirs(words)[0])
+    is_grammar = isinstance(error, OverrideParseException)
+    if said := (is_grammar and not_a_setting(words)) or unknown_setting(words):
+        return said
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     cause = "" if chain[-1] is error else " ".join(str(chain[-1]).split())
-    return f"{f'{first} {cause}'.strip()}: try python train.py --help"
-
-
-def _no_setting(key: str, words: Sequence[str], folders: Sequence[Path]) -> str:
-    """A setting that does not exist, or that belongs to an option which is not chosen."""
-    if "accumul" in key:
-        return (
-            "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "
-            "try grad_cache_chunk=128, which has the gradient of the whole batch"
-        )
-    known = defaults(words)
-    group, name = [*key.split("."), ""][:2]
-    chosen = dict.fromkeys(other.split(".")[1] for other in known if other.startswith(f"{group}."))
-    if group in LISTS and name in option_files(group, folders) and name not in chosen:
-        return f"{key} is of a {group} that is not chosen: try '{group}=[{','.join([*chosen, name])}]'"
-    return no_setting(key, [*GROUPS, *known])
-
-
-def _with_a_point(word: str, words: Sequence[str]) -> str:
-    """What was meant by temperature=0,5; nothing for a setting that is no fraction."""
-    key, _, value = word.partition("=")
-    default = typed(defaults(words).get(key, ""))
-    is_one_number = re.fullmatch(r"\d+,\d+", value) and re.fullmatch(r"[\d.e-]*[.e][\d.e-]*", default)
-    return f", or {key}={value.replace(',', '.')} with a point" if is_one_number else ""
-
-
-def _joined(word: str, words: Sequence[str]) -> str:
-    """loss=nt_xent of `loss nt_xent` and of `loss = nt_xent`; nothing where the word is no setting or ends all."""
-    rest = [other for other in words[list(words).index(word) + 1 :] if other != "="] if word in words else []
-    return f"{word}={rest[0].lstrip('=')}" if rest and word in {*GROUPS, *defaults(())} else ""
-
-
-def _wrong_type(text: str, words: Sequence[str]) -> str | None:
-    """A value of another type than the schema's."""
-    key = re.search(r"full_key: (\S+)", text)
-    kind = re.search(
-        r"could not be converted to (\w+)|not a valid (bool)|is incompatible with type hint '([^']+)'", text
-    )
-    if key is None or "Key '" in text or (kind is None and "is not Optional" not in text):
-        return None
-    value = re.search(r"Error merging override [^=]+=(.*)", text)
-    expected = KINDS.get(next(filter(None, kind.groups())), "another type") if kind else "set"
-    default = typed(defaults(words).get(key[1], "..."))
-    given = (value[1] or "nothing") if value else "?"
-    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}"
+    return f"{f'{first} {cause}'.strip()}: {SEE_ALL}"
 
 
 STANDARD = Path(sysconfig.get_path("stdlib"))

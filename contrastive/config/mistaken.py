@@ -1,12 +1,18 @@
-"""Words of other programs, and slips of the shell, that a command line may hold: what to type instead."""
+"""Words of a command line: text is quoted for Hydra's grammar, and what is mistaken is answered with what to type."""
 
 import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from contrastive.config.identity import LISTS
-from contrastive.config.neighbors import neighbors
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from contrastive.config.compose import config_dirs
+from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL
+from contrastive.config.neighbors import advice, neighbors, no_setting, synonym
 from contrastive.config.reference import GROUPS, ROOT_FILE, defaults, option_files, settings_in
 from contrastive.errors import ConfigError
 from contrastive.listing.names import check_no_secrets
@@ -16,44 +22,12 @@ FLAGS = {
     "--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--info",
     "--shell-completion", "--config-path", "--config-name", "--config-dir", "--experimental-rerun",
 }  # fmt: skip
-# the word of other programs: ours
-ALIASES = {
-    "gpus": "devices", "n_gpus": "devices", "num_gpus": "devices", "lr": "optimizer.lr",
-    "learning_rate": "optimizer.lr", "weight_decay": "optimizer.weight_decay", "bs": "batch_size",
-    "max_epochs": "epochs", "num_epochs": "epochs", "n_epochs": "epochs", "model": "encoder", "backbone": "encoder",
-    "arch": "encoder", "data": "dataset", "temp": "temperature", "output_dir": "hydra.run.dir", "out": "hydra.run.dir",
-    "save_dir": "hydra.run.dir", "log_dir": "hydra.run.dir",
-}  # fmt: skip
-NAMES = ("name", "run_name", "exp_name")  # words of other programs for a run, whose folder it is here
-GO_ON = (
-    "the same command again, which resumes, a larger epochs=N, which lengthens a finished run, "
-    "encoder.weights=RUN, which starts from its weights, or rerun=true, which starts over"
-)
-# the word of other programs, or an option of theirs: what to type
-INSTEAD = {
-    **dict.fromkeys(("resume", "resume_from", "checkpoint", "ckpt_path"), GO_ON),
-    "num_workers": "it without: no process loads images here",
-    "wandb": "'tracker=[tensorboard,wandb]'",
-    "mlflow": "'tracker=[tensorboard,mlflow]'",
-    "amp": "precision=auto",
-    "fp16": "precision=fp16",
-    "bf16": "precision=bf16",
-    "dataset=imagenet": "dataset=image_folder dataset.root=PATH, or experiment=imagenet100",
-    "encoder=vit": "encoder=timm encoder.name=vit_small_patch16_224",
-    "loss=simclr": "loss=nt_xent",
-    "loss=infonce": "loss=nt_xent",
-    "search_metric": "contrastive compare loss=NAME metric=knn_top1",
-    "hydra/sweeper=search": "contrastive compare loss=NAME, which searches",
-    "hydra/sweeper=optuna": "contrastive compare loss=NAME, which searches",
-}
 CHOOSES_DATA = ("dataset=", "experiment=")
 EXCLUSIVE = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")  # with Hydra's multirun
-
+SEVERAL = re.compile(r"\[?([\w./+-]+(, *[\w./+-]+)+|(?<=\[)[\w./+-]+)\]?")  # a,b or [a, b] or [a]
 
 BRACES = re.compile(r"[^'\"]*\{\d+\.\.\d+\}[^'\"]*")  # PATH/{000..099}.tar
-SPECIAL = re.compile(
-    r"[^\w./+%*@?|:-]", re.ASCII
-)  # in a path they are letters, to Hydra grammar or none of its letters
+SPECIAL = re.compile(r"[^\w./+%*@?|:-]", re.ASCII)  # in a path they are letters, to Hydra grammar or none of its own
 AS_IT_IS = re.compile(r"['\"[$]|choice\(|range\(|interval\(")  # quoted, or of Hydra's grammar by intention
 PATHS = (
     "data_root", "bias_from", "hydra.run.dir", "hydra.sweep.dir",
@@ -70,7 +44,7 @@ def quote_paths(words: Sequence[str]) -> list[str]:
     setting of text that Hydra would take for a number, such as 2024_01_15. What is quoted already, refers to another
     setting, or lists several values stays; of a sweep each value is text of its own.
     """
-    several = bool({"-m", "--multirun"}.intersection(words))
+    several = _is_sweep(words)
     quoted = []
     for word in words:
         key, equals, value = word.partition("=")
@@ -112,56 +86,129 @@ def expanded(key: str, value: str) -> str:
     return ",".join(str(Path(part).expanduser()) if part.startswith("~") else part for part in value.split(","))
 
 
+def _is_sweep(words: Sequence[str]) -> bool:
+    return bool({"-m", "--multirun"}.intersection(words))
+
+
 def check_words(words: Sequence[str]) -> None:
-    """Check the words of a command line for what Hydra's own message would not explain.
+    """Check the words of a command line for what Hydra would take in another sense, or not explain.
 
     Raises:
         ConfigError: with what to type.
     """
     for word in words:
         check_no_secrets(word)
-    if {"-m", "--multirun"}.intersection(words) and (shown := [word for word in words if word in EXCLUSIVE]):
+    if _is_sweep(words) and (shown := [word for word in words if word in EXCLUSIVE]):
         raise ConfigError(f"{shown[0]} shows one run, and -m starts several: try it without -m")
-    if {"-m", "--multirun"}.intersection(words) and any(word.startswith("hydra.run.dir=") for word in words):
+    if _is_sweep(words) and any(word.startswith("hydra.run.dir=") for word in words):
         raise ConfigError("hydra.run.dir is of one run, and -m starts several: try hydra.sweep.dir=PATH")
     if (n := sum(word.startswith("dataset.root=") for word in words)) > 1:
         raise ConfigError(f"{n} words say dataset.root, as braces in the shell do: try 'dataset.root=X{{0..9}}.tar'")
     of_a_sweep = [word for word in words if word.startswith(("hydra/launcher=", "hydra/sweeper="))]
-    may_stand_alone = {"-m", "--multirun", "hydra.mode=MULTIRUN", "-h", "--help", "--hydra-help", *EXCLUSIVE}
-    if of_a_sweep and may_stand_alone.isdisjoint(words) and of_a_sweep[0] not in INSTEAD:
+    if of_a_sweep and {
+        "-m",
+        "--multirun",
+        "hydra.mode=MULTIRUN",
+        "-h",
+        "--help",
+        "--hydra-help",
+        *EXCLUSIVE,
+    }.isdisjoint(words):
         raise ConfigError(f"{of_a_sweep[0]} is for the runs of a sweep: try -m before it, also for a single run")
     for i, word in enumerate(words):
         key, equals, value = word.partition("=")
-        name = key.lstrip("-").replace("-", "_").removeprefix("use_")
-        if name in INSTEAD and (equals or key.startswith("--")):
-            raise ConfigError(f"there is no setting {name}: try {INSTEAD[name]}")
         if key.startswith("--") and key not in FLAGS:
-            given = value if equals else next(iter(words[i + 1 : i + 2]), "")
-            raise ConfigError(f"settings are given as KEY=VALUE, got {word}: try {_typed(name, given or 'VALUE')}")
+            given = value if equals else next(iter(words[i + 1 : i + 2]), "VALUE")
+            near = next(iter(neighbors(key[2:].replace("-", "_"), [*GROUPS, *defaults(())])), "KEY")
+            meant = synonym(key[2:], given) or f"{near}={given}"
+            raise ConfigError(f"settings are given as KEY=VALUE, got {word}: try {meant}")
+        if equals and not word.startswith("-") and (key != key.strip() or value != value.strip()):
+            shell = " in a script whose lines end as those of Linux do" if "\r" in word else ""
+            raise ConfigError(f"{word!r} has blanks around its words: try {key.strip()}={value.strip()}{shell}")
+        if word.startswith("~") and key[1:] in COMPONENTS and key[1:] not in OPTIONAL:
+            raise ConfigError(f"every run has one option of {key[1:]}: try it without {word}")
         if word.count("[") > word.count("]") or word.count("{") > word.count("}"):
             rest = words[i + 1 : i + 1 + next((n for n, w in enumerate(words[i + 1 :], 1) if w[-1:] in "]}"), 0)]
             if rest:
-                raise ConfigError(f"the shell splits words at a space: try '{word}{''.join(rest)}'")
-        if key in GROUPS and key not in LISTS and value.startswith("["):
-            options = value.strip("[]").replace(" ", "")
-            raise ConfigError(f"{key} takes one option: try python train.py -m {key}={options}")
-        if key in LISTS and "," in value and not value.startswith("[") and not {"-m", "--multirun"}.intersection(words):
-            raise ConfigError(f"{key} takes a list: try '{key}=[{value}]'")
-        if key == "dataset" and "/" in value:
-            folder = f" dataset.root={value}" if Path(value).is_absolute() or Path(value).exists() else ""
-            raise ConfigError(f"dataset={value} is a path: try dataset=image_folder{folder or ' dataset.root=PATH'}")
-        if key in ("dataset.root", "dataset.table") and not any(w.startswith(CHOOSES_DATA) for w in words):
-            root = "" if any(w.startswith("dataset.root=") for w in words) else "dataset.root=PATH "
-            raise ConfigError(f"dataset=digits reads no folder: try dataset=image_folder {root}{word}")
-        if key in GROUPS and value.startswith("{") and (pairs := re.findall(r"([\w.]+): *([^,{}]+)", value)):
-            folder = "dataset=image_folder " if key == "dataset" else ""
-            raise ConfigError(f"{key} takes a name: try {folder}{' '.join(f'{key}.{k}={v}' for k, v in pairs)}")
-        if equals and (key in ALIASES or key in NAMES):
-            raise ConfigError(f"there is no setting {key}: try {_typed(key, value)}")
+                whole = re.sub(r"(?<=[^,:]) (?=[^,])", ",", " ".join([word, *rest])).replace(" ", "")
+                raise ConfigError(f"the shell splits words at a space: try '{whole}'")
+        _check_value(key, value, words)
 
 
-def _typed(name: str, value: str) -> str:
-    """The setting that a word of other programs, or the name of a flag, is about, with its value."""
-    if name in NAMES:
-        return f"hydra.run.dir=outputs/{value}"
-    return f"{ALIASES.get(name) or next(iter(neighbors(name, [*GROUPS, *defaults(())])), name)}={value}"
+def _check_value(key: str, value: str, words: Sequence[str]) -> None:
+    """Raise ConfigError for a value of a kind that the setting does not take."""
+    listed, is_bare = SEVERAL.fullmatch(value), not value.startswith("[") and not _is_sweep(words)
+    if listed and key in LISTS and is_bare:
+        raise ConfigError(f"{key} takes a list: try '{key}=[{value}]'")
+    is_choice = key in GROUPS and key not in LISTS and value.startswith("[")
+    if listed and (is_choice or (is_bare and key not in (*LISTS, *PATHS, "dataset.bias_pattern"))):
+        several = value.strip("[]").replace(" ", "")
+        point = f", or {key}={several.replace(',', '.')} with a point" if re.fullmatch(r"\d+,\d+", value) else ""
+        sweep = f"python train.py -m {key}={several}" if "," in several else f"{key}={several}"
+        raise ConfigError(f"{key} takes one {'option' if key in GROUPS else 'value'}: try {sweep}{point}")
+    if key == "dataset" and "/" in value:
+        folder = value if Path(value).is_absolute() or Path(value).exists() else "PATH"
+        raise ConfigError(f"dataset={value} is a path: try dataset=image_folder dataset.root={folder}")
+    if key in ("dataset.root", "dataset.table") and not any(word.startswith(CHOOSES_DATA) for word in words):
+        root = "" if any(word.startswith("dataset.root=") for word in words) else "dataset.root=PATH "
+        raise ConfigError(f"dataset=digits reads no folder: try dataset=image_folder {root}{key}={value}")
+    if key in GROUPS and value.startswith("{") and (pairs := re.findall(r"([\w.]+): *([^,{}]+)", value)):
+        folder = "dataset=image_folder " if key == "dataset" else ""
+        raise ConfigError(f"{key} takes a name: try {folder}{' '.join(f'{key}.{k}={v}' for k, v in pairs)}")
+
+
+def not_a_setting(words: Sequence[str]) -> str | None:
+    """The sentence for a word without =, such as `loss nt_xent`; None if there is none."""
+    _, others = config_dirs(words)
+    for i, (before, word) in enumerate(zip(["", *others], others, strict=False)):
+        is_of_flag = before.startswith("-") and before not in ("-m", "--multirun")
+        if "=" not in word and word[:1] not in ("-", "~") and not is_of_flag:
+            after = next((other.lstrip("=") for other in others[i + 1 :] if other != "="), "VALUE")
+            meant = f"{word}={after}" if word in {*GROUPS, *_known(())} else "python train.py --help"
+            return f"{word} is not KEY=VALUE: try {meant}"
+    return None
+
+
+def unknown_setting(words: Sequence[str]) -> str | None:
+    """The sentence for the first word that names no setting of the options that are chosen; None if there is none."""
+    known = _known(words)
+    for word in words if known else ():
+        key, equals, value = word.partition("=")
+        is_there = key in (*GROUPS, *known) or any(other.startswith(f"{key}.") for other in known)
+        if equals and not is_there and not key.startswith(("-", "+", "~", "hydra")):
+            return _unknown(key, value, words, known)
+    return None
+
+
+def no_option(group: str, name: str, folders: Sequence[Path] = ()) -> str:
+    """The sentence for an option that a group does not have."""
+    names, own = option_files(group, folders), "or --config-dir DIR with one of your own"
+    see = f"encoder=timm encoder.name={name}" if group == "encoder" else f"python train.py --help {group}"
+    said = advice(name, names, typed=f"{group}={{}}", otherwise=f"try {see}, {own}")
+    known = f", known are {', '.join(names)}" if names and said.startswith(f"try {see}") else ""
+    return f"there is no {group}={name}{known}: {said}"
+
+
+def _known(words: Sequence[str]) -> dict[str, Any]:
+    """The settings and defaults of the options that the words choose; none where their YAMLs cannot be composed."""
+    with suppress(HydraException, OmegaConfBaseException, YAMLError):
+        return defaults(words)
+    return {}
+
+
+def _unknown(key: str, value: str, words: Sequence[str], known: dict[str, Any]) -> str:
+    """A setting that does not exist, or that belongs to an option which is not chosen."""
+    if "accumul" in key:
+        return (
+            "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "
+            "try grad_cache_chunk=128, which has the gradient of the whole batch"
+        )
+    group, name = [*key.split("."), ""][:2]
+    chosen = dict.fromkeys(other.split(".")[1] for other in known if other.startswith(f"{group}."))
+    if group in LISTS and name in option_files(group, config_dirs(words)[0]) and name not in chosen:
+        return f"{key} is of a {group} that is not chosen: try '{group}=[{','.join([*chosen, name])}]'"
+    swept = next((word.partition("=")[2].split(",") for word in words if word.startswith(f"{group}=")), [])
+    if having := [option for option in swept[: len(swept) * (len(swept) > 1)] if key in _known([f"{group}={option}"])]:
+        lacking = " and ".join(option for option in swept if option not in having)
+        return f"{lacking} has no setting {key}: try {group}={','.join(having)} with it, in a sweep of its own"
+    return no_setting(key, [*GROUPS, *(name for name in known if "._" not in name)], value)

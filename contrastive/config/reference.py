@@ -17,7 +17,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from contrastive.config.compose import folders_in, search_path
+from contrastive.config.compose import config_dirs, search_path
 from contrastive.config.identity import COMPONENTS, LISTS, flatten
 from contrastive.config.paths import CONFIGS
 from contrastive.files import YAML_LOADER
@@ -131,7 +131,7 @@ def docstring_of(target: str, folders: tuple[Path, ...] = ()) -> str:
 
 def defaults(words: Sequence[str]) -> dict[str, Any]:
     """{setting: its default} for the options that the words choose, those of one's own in --config-dir, too."""
-    folders = folders_in(words)
+    folders, _ = config_dirs(words)
     typed = [word.partition("=") for word in words]
     named = [(group, value, value.strip("[]").split(",")) for group, _, value in typed if group in GROUPS]
     known = [

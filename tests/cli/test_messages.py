@@ -17,63 +17,6 @@ from tests.helpers import write_image_folder
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["--config-dir", "nothing"],
-            "nothing is no folder: try --config-dir DIR, a folder that holds such as loss/my_loss.yaml",
-        ),
-        (["hydra.run.dir=/etc/passwd/x"], "/etc/passwd/x: not a directory"),
-        ([f"hydra.run.dir={'a' * 300}"], "file name too long: try a shorter hydra.run.dir=PATH"),
-        (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
-        (["+unknown=1"], "there is no setting unknown: try python train.py --help"),
-        (["accumulate_grad_batches=4"], "another loss"),
-        (["loss="], "known are barlow, bcl"),
-        (["tau_pluss=0.1"], "there is no setting tau_pluss: did you mean tau_plus? try"),
-        (["lr=0.1"], "there is no setting lr: try optimizer.lr=0.1"),
-        (["loss.temperatur=1"], "did you mean loss.temperature or temperature? try"),
-        (["los=nt_xent"], "did you mean loss? try"),
-        (["loss=debiased_poss"], "did you mean loss=debiased_pos or loss=debiased_neg? try"),
-        (["evaluator=[kn]"], "did you mean evaluator=knn? try python train.py --help evaluator"),
-        (["dataset=cifar10", "batch_size=abc"], "try batch_size=512"),
-        (["experiment=dcl", "epochs=abc"], "try epochs=400"),
-        (["sampler=class_balance"], "try sampler=class_balanced"),
-        (["+seed=1"], "the setting seed exists already: try it without the +"),
-        (["~epochs"], "the setting epochs is missing"),
-        (["regularizer=[[1,2],[3]]"], "cannot compose the configuration"),
-        (["+evaluator.unknown=1"], "evaluator.unknown must be a YAML with a _target_"),
-        (["loss.temperature={a:1}"], "loss.temperature must be a number, got {a:1}"),
-        (["loss._target_=my_loss.Loss"], "names no module that Python finds: try --config-dir"),
-        (["loss._target_=contrastive.loss.nt_xent.Nothing"], "has no Nothing: try a class of it in _target_"),
-        (
-            ["loss._target_=__main__.Loss"],
-            "is defined in a script or notebook: try it in a module",
-        ),
-        (["encoder=nothing"], "vision: try --config-dir DIR (in Python config_dir=) for one of your own"),
-        (["tracker.wandb.mode=offline"], "is of a tracker that is not chosen: try 'tracker=[tensorboard,wandb]'"),
-        (["evaluator=[few_shot]", "evaluator.few_shot.evry=2"], "did you mean evaluator.few_shot.every"),
-        (["dataset=image_folder"], "needs the folder of its images: try dataset.root=PATH"),
-        (["dataset=image_folder", "dataset.size=8", "dataset.root=/no"], "/no is not a folder: put the images into"),
-        (["loss=NTXent"], "did you mean loss=nt_xent? try"),
-        (["experiment=simclr"], "did you mean experiment=simclr_cifar10 or experiment=simclr_cifar10_lightly? try"),
-        (["encoder=ViT"], "there is no encoder=ViT: try encoder=timm encoder.name=vit_small_patch16_224"),
-        (["dataset=imagenet"], "try dataset=image_folder dataset.root=PATH, or experiment=imagenet100"),
-        (["loss", "nt_xent"], "loss is not KEY=VALUE: try loss=nt_xent"),
-        (["loss", "=", "nt_xent"], "loss is not KEY=VALUE: try loss=nt_xent"),
-        (["temperature=0,5"], "try python train.py -m temperature=0,5, or temperature=0.5 with a point"),
-        (["--config-name", "other"], "try it without --config-name, or experiment=NAME"),
-        (["dataset.size=99999999999999999999999"], "dataset.size must be a whole number, got 9999"),
-    ],
-)
-def test_a_mistake_is_one_sentence(tmp_path, words, said):
-    code, err = call([*DRY, *words], tmp_path)
-    assert code == 2, err
-    assert said in err
-    assert len(err.strip().splitlines()) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
     "content",
     [pytest.param("a: [", marks=pytest.mark.smoke), pytest.param("_target_: my.Nothing", marks=pytest.mark.smoke),
      "", "a: &x [*x]", "- 1", "temperature: 1", 'defaults: ["???"]',

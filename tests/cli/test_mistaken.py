@@ -16,52 +16,8 @@ from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
 from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
 from contrastive.config.messages import in_a_line
-from contrastive.config.mistaken import GO_ON, check_words, quote_paths
+from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.errors import ConfigError
-
-
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [
-        ("--loss debiased_pos", "try loss=debiased_pos"),
-        ("--lr 0.1", "try optimizer.lr=0.1"),
-        ("--learning-rate=0.1", "try optimizer.lr=0.1"),
-        ("--tau-plus 0.1", "try tau_plus=0.1"),
-        ("--quiet", "try quiet=VALUE"),
-        ("evaluator=knn,linear", "try 'evaluator=[knn,linear]'"),
-        ("evaluator=[knn, linear]", "try 'evaluator=[knn,linear]'"),
-        ("dataset=/data/own", "try dataset=image_folder dataset.root=/data/own"),
-        ("dataset=own/images", "try dataset=image_folder dataset.root=PATH"),
-        ("dataset.root=own", "try dataset=image_folder dataset.root=own"),
-        ("schedule=[constant,cosine]", "try python train.py -m schedule=constant,cosine"),
-        ("'augmentation=[simclr, crop_flip]'", "try python train.py -m augmentation=simclr,crop_flip"),
-        ("gpus=2", "try devices=2"),
-        ("-m --cfg job", "try it without -m"),
-        ("hydra/launcher=slurm seed=0", "try -m before it, also for a single run"),
-        ("--resume", f"try {GO_ON}"),
-        ("resume=true", f"try {GO_ON}"),
-        ("checkpoint=outputs/digits/nt_xent/default/seed=0", f"try {GO_ON}"),
-        ("resume_from=outputs/digits/nt_xent/default/seed=0", f"try {GO_ON}"),
-        ("ckpt_path=last.ckpt", f"try {GO_ON}"),
-        ("wandb=true", "try 'tracker=[tensorboard,wandb]'"),
-        ("search_metric=knn_top1", "try contrastive compare loss=NAME metric=knn_top1"),
-        ("--use-wandb", "try 'tracker=[tensorboard,wandb]'"),
-        ("use_amp=1", "try precision=auto"),
-        ("output_dir=x", "try hydra.run.dir=x"),
-        ("name=mine", "try hydra.run.dir=outputs/mine"),
-        ("run_name=mine", "try hydra.run.dir=outputs/mine"),
-        ("exp_name=mine", "try hydra.run.dir=outputs/mine"),
-        ("--exp-name mine", "try hydra.run.dir=outputs/mine"),
-        ("'dataset={root: x}'", "try dataset=image_folder dataset.root=x"),
-        ("'loss={temperature: 0.1, push: 4}'", "try loss.temperature=0.1 loss.push=4"),
-        ("dataset.table=x.csv", "try dataset=image_folder dataset.root=PATH dataset.table=x.csv"),
-        ("dataset.table=x.csv dataset.root=y", "try dataset=image_folder dataset.table=x.csv"),
-    ],
-)
-def test_a_mistaken_word_is_answered_with_what_to_type(typed, answer):
-    with pytest.raises(ConfigError) as error:
-        check_words(shlex.split(typed))
-    assert str(error.value).endswith(answer)
 
 
 def test_a_launcher_may_be_looked_at_alone():

@@ -84,5 +84,5 @@ def test_the_slurm_configuration_composes(tmp_path):
 
 
 def test_a_missing_plugin_is_named_with_what_to_install():
-    error = MissingConfigException("In 'hydra/launcher/slurm': Could not find 'hydra/launcher/submitit_slurm'")
+    error = MissingConfigException("Could not find it", missing_cfg_file="hydra/launcher/submitit_slurm")
     assert "pip install -e '.[slurm]'" in user_message(error)
