@@ -93,8 +93,6 @@ def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
     for path in (run / LAST, run / PREVIOUS):
         try:
             state = read_checkpoint(path, made_by=made_by)
-            if missing := missing_lines(run, state["logs"]):
-                raise CheckpointError(missing)
         except CheckpointError as error:
             reasons.append(f"{path.name} {error}")
             continue
@@ -108,10 +106,11 @@ def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
 
 
 def read_checkpoint(path: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
-    """The content of one checkpoint.
+    """The content of one checkpoint of a run.
 
     Raises:
-        CheckpointError: it is missing, damaged, or of another configuration or other data.
+        CheckpointError: it, or a line of the log that it counts, is missing, damaged, or of another configuration or
+            other data.
     """
     if not path.exists():
         raise CheckpointError("is missing")
@@ -127,4 +126,6 @@ def read_checkpoint(path: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
         raise CheckpointError(f"is of no run ({place or 'negative epoch or batch'})")
     if differing := [key for key in MADE_BY if state["made_by"].get(key) != made_by[key]]:
         raise CheckpointError(f"is of another run: other {' and '.join(differing)}")
+    if missing := missing_lines(path.parents[1], state["logs"]):
+        raise CheckpointError(missing)
     return state

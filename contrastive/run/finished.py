@@ -9,7 +9,7 @@ from typing import Any
 from contrastive.config.identity import config_hash, differences
 from contrastive.errors import ConfigError
 from contrastive.listing.places import Place, places
-from contrastive.run.files import ENCODER, HEAD, RunState, run_state, source_hashes
+from contrastive.run.files import ENCODER, HEAD, RunState, read_result, run_state, source_hashes
 from contrastive.run.log import has_same_log
 from contrastive.run.provenance import code_record
 
@@ -52,6 +52,17 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
     changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
     changed += replaced_sources(replace(state, config=config))
     return FinishedRun(path=path, result=state.result, changed_since=changed, gone=gone)
+
+
+def shorter_run(path: Path, config: dict[str, Any]) -> tuple[int, Path] | None:
+    """The longest finished run beside the one in `path` that differs from it in fewer `epochs` alone, after those."""
+    found = []
+    for run in path.parent.parent.glob(f"*/{path.name}"):
+        result = read_result(run) or {}
+        n = result.get("encoder", {}).get("epochs", 0)
+        if 0 < n < config["epochs"] and result.get("made_by", {}).get("config") == config_hash({**config, "epochs": n}):
+            found.append((n, run))
+    return max(found, default=None)
 
 
 def replaced_sources(state: RunState) -> list[str]:

@@ -51,8 +51,8 @@ _usual_hook, threading.excepthook = threading.excepthook, _all_but_writers
 class EventFile:
     """The event file of one session; `path` holds config.yaml and environment.json already.
 
-    A session that starts from nothing removes what an earlier one has left and writes the texts. One
-    that resumes takes back the points after its checkpoint.
+    A session that starts from nothing removes what an earlier one has left and writes the texts. One that resumes
+    takes back the points after its checkpoint, and writes the texts of another command, such as that of more epochs.
 
     Args:
         step: the step of the checkpoint that training continues from; None = from nothing.
@@ -65,9 +65,10 @@ class EventFile:
                 file.unlink(missing_ok=True)
             shutil.rmtree(path / PROJECTOR, ignore_errors=True)
         self._writer: Any = SummaryWriter(str(path), purge_step=0 if step is None else step + 1)
-        if step is None:
+        environment = read_environment(path)
+        if step is None or environment["command"] != environment.get("earlier", [environment])[-1]["command"]:
             for name, text in texts(path).items():
-                self._writer.add_text(name, text, 0)
+                self._writer.add_text(name, text, step or 0)
 
     def add_scalar(self, key: str, value: float, step: int) -> None:
         """A point of a curve, the first one with its description, which SummaryWriter.add_scalar does not take."""

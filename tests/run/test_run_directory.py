@@ -1,6 +1,7 @@
 """The run directory as an object: what is written, by whom."""
 
 import errno
+import hashlib
 import json
 import os
 import threading
@@ -163,7 +164,8 @@ def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(tmp_path, capsys
 @pytest.mark.parametrize("key", ["config", "data"])
 def test_a_checkpoint_of_another_run_is_not_read(tmp_path, key):
     made_by = {"config": "a", "data": "b", "code": "c"}
-    checkpoint.save_checkpoint(tmp_path, {**STATE, "logs": {"lines": 0, "sha256": ""}}, made_by=made_by)
+    logs = {"lines": 0, "sha256": hashlib.sha256().hexdigest()}
+    checkpoint.save_checkpoint(tmp_path, {**STATE, "logs": logs}, made_by=made_by)
     path = tmp_path / "checkpoints/last.pt"
     assert checkpoint.read_checkpoint(path, made_by={**made_by, "code": "other"})["step"] == 1
     with pytest.raises(checkpoint.CheckpointError, match=f"is of another run: other {key}"):
