@@ -9,7 +9,7 @@ RESULTS = $(addprefix studies/,$(addsuffix /record.json,debiased_tuned why why_c
   objectives_cifar10 teachers teachers_digits gain rivals push_searched push_searched_noise push_long fair_search fair_search_long fair_search_noise rates simclr_claims batch_and_positives positives_and_blur over_datasets color_first push_centered jpeg planted_optimum planted_optimum_shallow))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo doctor test test-all pytest quick torture lint bench reproduce-table results-page docs tensorboard clean
+.PHONY: help setup demo doctor test test-all pytest quick torture lint bench reproduce-table results-page generate docs tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ results-page: $(VENV)/.done  ## write outputs/results.html: every committed tabl
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(RUN) scripts/benchmark $(ARGS)
+
+generate: $(VENV)/.done  ## after adding a loss: its public name, and the tables of losses in docs/
+	$(RUN) -m scripts.generate
 
 docs: $(VENV)/.done  ## build the site from README, docs/ and docstrings into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict

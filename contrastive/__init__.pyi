@@ -18,18 +18,10 @@ from .experiment.encoder import load_head as load_head
 from .experiment.make import make as make
 from .gathering import gather as gather
 from .loss.barlow import BarlowTwins as BarlowTwins
-from .loss.base import (
-    Loss as Loss,
-)
-from .loss.base import (
-    SampleLoss as SampleLoss,
-)
-from .loss.base import (
-    SelfSupervisedLoss as SelfSupervisedLoss,
-)
-from .loss.base import (
-    SupervisedContrastiveLoss as SupervisedContrastiveLoss,
-)
+from .loss.base import Loss as Loss
+from .loss.base import SampleLoss as SampleLoss
+from .loss.base import SelfSupervisedLoss as SelfSupervisedLoss
+from .loss.base import SupervisedContrastiveLoss as SupervisedContrastiveLoss
 from .loss.bcl import BCL as BCL
 from .loss.bias_balanced import BiasBalanced as BiasBalanced
 from .loss.bias_contrastive import BiasContrastive as BiasContrastive
@@ -68,27 +60,13 @@ from .loss.triplet import Triplet as Triplet
 from .loss.vicreg import VICReg as VICReg
 from .optimizer.lars import LARS as LARS
 from .pairs.pairs import Pairs as Pairs
-from .pairs.relations import (
-    any_other as any_other,
-)
-from .pairs.relations import (
-    conflicting_positive as conflicting_positive,
-)
-from .pairs.relations import (
-    different_class as different_class,
-)
-from .pairs.relations import (
-    other_class as other_class,
-)
-from .pairs.relations import (
-    other_image as other_image,
-)
-from .pairs.relations import (
-    positive as positive,
-)
-from .pairs.relations import (
-    same_class as same_class,
-)
+from .pairs.relations import any_other as any_other
+from .pairs.relations import conflicting_positive as conflicting_positive
+from .pairs.relations import different_class as different_class
+from .pairs.relations import other_class as other_class
+from .pairs.relations import other_image as other_image
+from .pairs.relations import positive as positive
+from .pairs.relations import same_class as same_class
 from .regularizer.end import EnD as EnD
 from .regularizer.fairkl import FairKL as FairKL
 from .regularizer.lnl import LNL as LNL

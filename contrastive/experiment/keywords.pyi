@@ -1,4 +1,4 @@
-"""The settings of `pretrain` at the top level, for editors. Written by scripts/keywords.py from configs/."""
+"""The settings of `pretrain` at the top level, for editors. Made by scripts/generate.py from configs/."""
 
 from typing import Literal, TypedDict
 

@@ -1,4 +1,15 @@
-"""Barlow Twins: a loss without negatives."""
+"""Barlow Twins: a loss without negatives.
+
+The cross-correlation of two views is made the identity. There are no negatives.
+
+:title: Barlow Twins
+:data: pairs
+:when: A control without negatives, with a wide projection.
+:memory: D²
+:checked: authors
+:cite: zbontar2021barlow
+:related: vicreg, spectral
+"""
 
 from itertools import combinations
 

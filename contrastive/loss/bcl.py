@@ -1,4 +1,16 @@
-"""Bayesian contrastive loss: negatives weighted by how likely their rank makes them true and hard ones."""
+"""Bayesian contrastive loss: negatives weighted by how likely their rank makes them true and hard ones.
+
+Negatives weigh by their rank in similarity to the anchor. The rank says how likely each is to be false, and how hard
+it is.
+
+:title: Bayesian contrastive loss
+:data: pairs
+:when: Classes are few, and the encoder already tells them apart to a degree that you can put a number on.
+:memory: B
+:checked: authors
+:cite: liu2023bcl
+:related: debiased_neg, hard_negative, fnc
+"""
 
 import torch
 import torch.nn.functional as F

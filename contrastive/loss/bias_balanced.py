@@ -1,4 +1,15 @@
-"""Bias-balanced cross-entropy (BB)."""
+"""Bias-balanced cross-entropy (BB).
+
+The frequency of each class under a bias is added to the logits. The classifier then need not learn it.
+
+:title: Bias-balanced cross-entropy (BB)
+:data: labels and bias labels
+:when: Bias labels are known and a classifier is what you want.
+:memory: B
+:checked: authors
+:cite: hong2021unbiased
+:related: bias_contrastive, group_dro, cross_entropy
+"""
 
 import torch
 import torch.nn.functional as F

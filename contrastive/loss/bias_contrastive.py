@@ -1,4 +1,15 @@
-"""Bias-contrastive loss (BC)."""
+"""Bias-contrastive loss (BC).
+
+Positives share the class but not the bias. What the bias has in common is thus no help.
+
+:title: Bias-contrastive loss (BC)
+:data: labels and bias labels
+:when: Bias labels are known, and a few images of each class contradict the bias.
+:memory: B
+:checked: authors
+:cite: hong2021unbiased
+:related: softcon, bias_balanced, eps_supinfonce
+"""
 
 import torch
 from torch import Tensor

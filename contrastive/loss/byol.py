@@ -1,4 +1,16 @@
-"""BYOL: predict a teacher's projection of the other view."""
+"""BYOL: predict a teacher's projection of the other view.
+
+The predictor of one view meets the teacher's projection of the other. There are no negatives, and the teacher is an
+average of the model.
+
+:title: BYOL
+:data: pairs
+:when: A control without negatives, where batches are small.
+:memory: B
+:checked: formula
+:cite: grill2020byol
+:related: simsiam, barlow, vicreg
+"""
 
 from torch import Tensor
 

@@ -1,4 +1,15 @@
-"""Weighted sum of the debiased-negative and the debiased-positive loss."""
+"""Weighted sum of the debiased-negative and the debiased-positive loss.
+
+A weighted sum of the two debiased losses on the same pairs. alpha moves from one to the other.
+
+:title: Debiased positives and negatives
+:data: pairs, noisy pairs
+:when: You compare the two corrections, or want both at once.
+:memory: B
+:checked: authors
+:cite: troeshestova2023positives, chuang2020debiased
+:related: debiased_neg, debiased_pos
+"""
 
 from torch import Tensor
 

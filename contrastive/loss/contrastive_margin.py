@@ -1,4 +1,15 @@
-"""The original contrastive loss, with a margin."""
+"""The original contrastive loss, with a margin.
+
+Embeddings of a class are pulled together. Others are pushed apart until a margin is reached.
+
+:title: Contrastive loss with a margin
+:data: labels
+:when: A baseline, the loss that gave the field its name.
+:memory: B²
+:checked: formula
+:cite: hadsell2006contrastive
+:related: triplet, supcon
+"""
 
 import torch
 import torch.nn.functional as F

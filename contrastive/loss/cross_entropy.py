@@ -1,4 +1,14 @@
-"""Cross-entropy of a jointly trained linear classifier."""
+"""Cross-entropy of a jointly trained linear classifier.
+
+A linear classifier is trained with the encoder. It is the supervised baseline.
+
+:title: Cross-entropy
+:data: labels
+:when: Always beside a supervised loss, and first where a bias is suspected.
+:memory: B
+:checked: formula
+:related: supcon, gce, large_margin_softmax, bias_balanced
+"""
 
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,15 @@
-"""Debiased contrastive loss: corrects the negatives for the positives hidden among them."""
+"""Debiased contrastive loss: corrects the negatives for the positives hidden among them.
+
+Some negatives show the class of the anchor. Their expected share is subtracted from the sum over the negatives.
+
+:title: Debiased negatives
+:data: pairs
+:when: The class prior tau_plus is roughly known and the temperature is high.
+:memory: B
+:checked: authors
+:cite: chuang2020debiased
+:related: debiased_pos, combination, hard_negative, fnc
+"""
 
 from torch import Tensor
 

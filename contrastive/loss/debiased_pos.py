@@ -1,4 +1,16 @@
-"""Debiased positive loss: estimates the positive term from the data distribution and the negatives."""
+"""Debiased positive loss: estimates the positive term from the data distribution and the negatives.
+
+The positive term is replaced by an estimate of what true positives would give. With the anchor itself in the estimate
+it repels more than it attracts.
+
+:title: Debiased positives
+:data: pairs, noisy pairs
+:when: Nothing can be searched, or views may show another class; keep the temperature at 0.3 or above.
+:memory: B
+:checked: authors
+:cite: troeshestova2023positives
+:related: debiased_neg, combination, nt_xent, rince
+"""
 
 import math
 

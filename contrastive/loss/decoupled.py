@@ -1,4 +1,15 @@
-"""Decoupled contrastive loss: NT-Xent without the positive in the denominator."""
+"""Decoupled contrastive loss: NT-Xent without the positive in the denominator.
+
+The positive leaves the denominator of NT-Xent. A pair that is already close is still pulled.
+
+:title: Decoupled contrastive learning
+:data: pairs
+:when: The batch is small. "DCL" of Yeh et al. is this loss, not the debiased one.
+:memory: B
+:checked: authors
+:cite: yeh2022decoupled
+:related: nt_xent, dhel, sogclr
+"""
 
 import math
 

@@ -1,4 +1,16 @@
-"""Decoupled hyperspherical energy loss."""
+"""Decoupled hyperspherical energy loss.
+
+Two views of an image are aligned, and the images of one view are spread on the sphere. Negatives of the other view are
+not used.
+
+:title: Decoupled hyperspherical energy
+:data: pairs
+:when: You want alignment and uniformity as two separate terms.
+:memory: B
+:checked: authors
+:cite: koromilas2024bridging
+:related: kcl, decoupled, nt_xent
+"""
 
 import math
 

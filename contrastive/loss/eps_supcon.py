@@ -1,4 +1,15 @@
-"""ε-SupCon: SupCon with the margin of ε-SupInfoNCE."""
+"""ε-SupCon: SupCon with the margin of ε-SupInfoNCE.
+
+SupCon asks that positives be more similar than negatives. This asks it by a margin ε.
+
+:title: ε-SupCon
+:data: labels
+:when: Labels, and classes that are hard to part; with `regularizer=fairkl` also against a bias.
+:memory: B
+:checked: authors
+:cite: barbano2023unbiased
+:related: eps_supinfonce, supcon
+"""
 
 import torch
 from torch import Tensor

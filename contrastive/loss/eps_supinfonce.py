@@ -1,4 +1,15 @@
-"""ε-SupInfoNCE: supervised contrastive learning with a margin and without non-contrastive terms."""
+"""ε-SupInfoNCE: supervised contrastive learning with a margin and without non-contrastive terms.
+
+Each positive stands by itself against the negatives, by a margin ε. Other positives are not in its denominator.
+
+:title: ε-SupInfoNCE
+:data: labels, labels and bias labels
+:when: Labels; with `regularizer=fairkl` also bias labels.
+:memory: B
+:checked: authors
+:cite: barbano2023unbiased
+:related: eps_supcon, supcon, bias_contrastive
+"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,15 @@
-"""False negative cancellation: negatives that look like the anchor are left out."""
+"""False negative cancellation: negatives that look like the anchor are left out.
+
+The k negatives most similar to the anchor are taken for false and leave the loss. The rest is NT-Xent.
+
+:title: False negative cancellation
+:data: pairs
+:when: Few classes, so that each batch has many images of the anchor's class.
+:memory: B
+:checked: formula
+:cite: huynh2022fnc
+:related: glofnd, debiased_neg, hard_negative
+"""
 
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,15 @@
-"""Generalized cross-entropy, which weights samples by the classifier's confidence."""
+"""Generalized cross-entropy, which weights samples by the classifier's confidence.
+
+Images of which the classifier is sure weigh more. A model trained so leans on whatever is easy.
+
+:title: Generalized cross-entropy
+:data: bias unknown, labels
+:when: To make the biased model that `bias_from=RUN` reads, or with noisy labels.
+:memory: B
+:checked: formula
+:cite: zhang2018gce, nam2020lff
+:related: cross_entropy, softcon, rince
+"""
 
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,15 @@
-"""GloFND: negatives above a similarity that is learned for each training image are treated as false."""
+"""GloFND: negatives above a similarity that is learned for each training image are treated as false.
+
+Each image learns a threshold of similarity above which a negative is taken for false. Such negatives leave the loss.
+
+:title: Global false negative discovery
+:data: pairs
+:when: As `fnc`, on data that are seen for many epochs.
+:memory: B + 4 N
+:checked: authors
+:cite: balmaseda2025glofnd
+:related: fnc, sogclr, debiased_neg
+"""
 
 import math
 from collections.abc import Callable

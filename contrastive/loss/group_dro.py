@@ -1,4 +1,15 @@
-"""Group DRO: cross-entropy with a weight for each group, which grows where the loss is large."""
+"""Group DRO: cross-entropy with a weight for each group, which grows where the loss is large.
+
+Groups of class and bias are weighted by their loss, the worst most. The weights follow the training.
+
+:title: Group DRO
+:data: labels and bias labels
+:when: The accuracy of the worst group is what counts.
+:memory: B
+:checked: authors
+:cite: sagawa2020groupdro
+:related: bias_balanced, cross_entropy
+"""
 
 from collections.abc import Callable
 

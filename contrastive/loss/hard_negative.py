@@ -1,4 +1,15 @@
-"""Hard-negative contrastive loss: debiased negatives, weighted by their similarity to the anchor."""
+"""Hard-negative contrastive loss: debiased negatives, weighted by their similarity to the anchor.
+
+Negatives count by how similar they are to the anchor. The debiasing of `debiased_neg` is applied on top.
+
+:title: Hard negatives
+:data: pairs
+:when: Classes are fine-grained, so that the easy negatives teach nothing.
+:memory: B
+:checked: authors
+:cite: robinson2021hard
+:related: debiased_neg, decoupled, fnc
+"""
 
 import math
 

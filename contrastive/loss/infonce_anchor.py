@@ -1,4 +1,16 @@
-"""InfoNCE-anchor: NT-Xent that may also answer that none of the candidates is the positive."""
+"""InfoNCE-anchor: NT-Xent that may also answer that none of the candidates is the positive.
+
+Beside the candidates an anchor may answer "none of these". Similarities then estimate a density ratio itself, not a
+multiple of it.
+
+:title: InfoNCE with an anchor class
+:data: pairs
+:when: Similarities are to be read as density ratios; features do not gain by it, as its authors report.
+:memory: B
+:checked: formula
+:cite: ryu2026anchor
+:related: nt_xent, sigmoid
+"""
 
 import math
 

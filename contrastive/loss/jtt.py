@@ -1,4 +1,16 @@
-"""Just Train Twice: cross-entropy in which the mistakes of an earlier run weigh more."""
+"""Just Train Twice: cross-entropy in which the mistakes of an earlier run weigh more.
+
+It is a cross-entropy. The images that an earlier, short run gets wrong weigh more.
+
+:title: Just Train Twice (JTT)
+:data: bias unknown
+:when: The bias is unknown, and the worst group of a classifier is what counts; train a short run first and name it by
+    `bias_from=RUN`.
+:memory: B + N
+:checked: formula
+:cite: liu2021jtt
+:related: softcon, group_dro, gce
+"""
 
 import torch.nn.functional as F
 from torch import Tensor

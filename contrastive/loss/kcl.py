@@ -1,4 +1,15 @@
-"""Kernel contrastive loss."""
+"""Kernel contrastive loss.
+
+A Gaussian kernel measures how near two views are. Its mean over pairs is raised, its mean over other images lowered.
+
+:title: Kernel contrastive loss
+:data: pairs, noisy pairs
+:when: You want a loss whose expectation does not depend on the batch size, or views are noisy.
+:memory: B
+:checked: authors
+:cite: koromilas2024bridging
+:related: dhel, spectral, mmcl
+"""
 
 import math
 

@@ -1,4 +1,15 @@
-"""Max-margin contrastive learning."""
+"""Max-margin contrastive learning.
+
+A support-vector machine separates each image from the others. Its support vectors are the negatives that count.
+
+:title: Max-margin contrastive learning
+:data: pairs
+:when: Batches of hundreds, and hard negatives are to be chosen rather than weighted.
+:memory: B³
+:checked: authors
+:cite: shah2022mmcl
+:related: hard_negative, triplet, kcl
+"""
 
 import torch
 from torch import Tensor

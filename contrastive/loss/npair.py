@@ -1,4 +1,15 @@
-"""N-pair loss."""
+"""N-pair loss.
+
+Each anchor picks its positive among those of all images. Cosines are used as they are, without a temperature.
+
+:title: N-pair loss
+:data: pairs
+:when: A baseline of metric learning.
+:memory: B²
+:checked: formula
+:cite: sohn2016npair
+:related: nt_xent, triplet
+"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,16 @@
-"""NT-Xent, the loss of SimCLR, and its oracle."""
+"""NT-Xent, the loss of SimCLR, and its oracle.
+
+Each view picks the other view of its image among all views of the batch. It is a softmax cross-entropy over cosine
+similarities.
+
+:title: NT-Xent (SimCLR)
+:data: pairs, two encoders
+:when: Begin here, and search temperature and learning rate before anything else.
+:memory: B
+:checked: authors
+:cite: chen2020simclr, sohn2016npair
+:related: decoupled, debiased_neg, debiased_pos, sigmoid, supcon
+"""
 
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,15 @@
-"""Robust InfoNCE, for positive pairs that may be wrong."""
+"""Robust InfoNCE, for positive pairs that may be wrong.
+
+Positive pairs that look wrong weigh less. q moves from InfoNCE at 0 to a symmetric, fully robust loss at 1.
+
+:title: Robust InfoNCE
+:data: noisy pairs
+:when: A known part of the pairs does not belong together.
+:memory: B
+:checked: authors
+:cite: chuang2022rince
+:related: nt_xent, debiased_pos, gce
+"""
 
 import math
 

@@ -1,4 +1,15 @@
-"""Sigmoid loss: every pair is classified by itself."""
+"""Sigmoid loss: every pair is classified by itself.
+
+Of every pair it asks by itself whether the two belong together. There is no sum over the batch to share.
+
+:title: Sigmoid loss (SigLIP, SigCLR)
+:data: pairs, noisy pairs, two encoders
+:when: Images and texts, many processes, or a first alternative to NT-Xent.
+:memory: B
+:checked: formula
+:cite: zhai2023siglip, cagatan2024sigclr
+:related: nt_xent, spectral
+"""
 
 import math
 

@@ -1,4 +1,16 @@
-"""SimSiam: predict the network's own projection of the other view."""
+"""SimSiam: predict the network's own projection of the other view.
+
+The predictor of one view meets the projection of the other, through which no gradient flows. There are no negatives,
+and the teacher is the network itself (`teacher=ema teacher.momentum=0`).
+
+:title: SimSiam
+:data: pairs
+:when: A control without negatives and without a moving average.
+:memory: B
+:checked: formula
+:cite: chen2021simsiam
+:related: byol, barlow, vicreg
+"""
 
 from torch import Tensor
 

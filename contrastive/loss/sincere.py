@@ -1,4 +1,15 @@
-"""SINCERE: each positive of the anchor's class against the other classes."""
+"""SINCERE: each positive of the anchor's class against the other classes.
+
+SupCon in which the positives of an anchor do not repel one another. Each stands by itself against the other classes.
+
+:title: SINCERE
+:data: labels
+:when: As `supcon`, first where classes are large in a batch.
+:memory: B
+:checked: authors
+:cite: feeney2023sincere
+:related: supcon, eps_supinfonce
+"""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,15 @@
-"""Supervised contrastive loss with graded positives."""
+"""Supervised contrastive loss with graded positives.
+
+Positives count by how much their classes have in common. The matrix of classes is yours.
+
+:title: SupCon with graded positives
+:data: labels
+:when: Classes form a hierarchy or share attributes.
+:memory: B
+:checked: formula
+:cite: khosla2020supcon
+:related: supcon, softcon
+"""
 
 import torch
 from torch import Tensor

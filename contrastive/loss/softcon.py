@@ -1,4 +1,16 @@
-"""Soft bias-contrastive loss (SoftCon)."""
+"""Soft bias-contrastive loss (SoftCon).
+
+As the bias-contrastive loss, without bias labels. A positive counts by how little the features of a biased model say
+that it resembles the anchor.
+
+:title: Soft bias-contrastive loss (SoftCon)
+:data: bias unknown
+:when: The bias is unknown; train a biased model first and name it by `bias_from=RUN`.
+:memory: B + F N
+:checked: authors
+:cite: hong2021unbiased
+:related: bias_contrastive, soft_supcon, gce
+"""
 
 import torch
 from torch import Tensor

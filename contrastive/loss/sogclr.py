@@ -1,4 +1,16 @@
-"""SogCLR: the negatives of an image are those of all batches, through one running mean for each training image."""
+"""SogCLR: the negatives of an image are those of all batches, through one running mean for each training image.
+
+A running mean for each training image stands for the negatives of the whole data set. A small batch then gives the
+gradient of a large one.
+
+:title: Global contrastive loss (SogCLR)
+:data: pairs
+:when: Memory allows small batches only.
+:memory: B + N
+:checked: authors
+:cite: yuan2022sogclr
+:related: decoupled, glofnd, nt_xent
+"""
 
 import math
 from collections.abc import Callable

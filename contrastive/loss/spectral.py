@@ -1,4 +1,16 @@
-"""Spectral contrastive loss."""
+"""Spectral contrastive loss.
+
+Positive pairs get a large inner product, others a small squared one. Its minimum factorizes the graph that joins views
+of one image.
+
+:title: Spectral contrastive loss
+:data: pairs
+:when: You want the loss that theory is written about, without a temperature.
+:memory: D²
+:checked: authors
+:cite: haochen2021spectral
+:related: kcl, barlow, vicreg
+"""
 
 from itertools import permutations
 

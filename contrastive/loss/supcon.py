@@ -1,4 +1,15 @@
-"""Supervised contrastive learning."""
+"""Supervised contrastive learning.
+
+Every image of the anchor's class is a positive. All others are negatives.
+
+:title: Supervised contrastive loss
+:data: labels
+:when: You have labels and want features rather than a classifier.
+:memory: B
+:checked: authors
+:cite: khosla2020supcon
+:related: eps_supcon, soft_supcon, cross_entropy, nt_xent
+"""
 
 import math
 

@@ -1,4 +1,15 @@
-"""Triplet loss."""
+"""Triplet loss.
+
+The other view must be nearer than another image, by a margin. A triplet that satisfies it costs nothing.
+
+:title: Triplet loss
+:data: pairs
+:when: A baseline of metric learning.
+:memory: B
+:checked: formula
+:cite: schroff2015facenet
+:related: npair, contrastive_margin, mmcl
+"""
 
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,15 @@
-"""Variance, invariance, covariance: a loss without negatives."""
+"""Variance, invariance, covariance: a loss without negatives.
+
+Views are kept together, every dimension keeps its variance, and dimensions are decorrelated. There are no negatives.
+
+:title: VICReg
+:data: pairs
+:when: A control without negatives, with a wide projection.
+:memory: D²
+:checked: authors
+:cite: bardes2022vicreg
+:related: barlow, spectral
+"""
 
 from itertools import combinations
 

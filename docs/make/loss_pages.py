@@ -1,6 +1,14 @@
 """Pages of the site that are made from docstrings, YAMLs and committed records: one for each loss, and a leaderboard.
 
-What no other file says of a loss stands in docs/losses.yaml and docs/references.bib.
+What else a page says of a loss stands in the docstring of its file, in a list of fields:
+
+    :title:    what the loss is called in the field
+    :data:     what it is for, among `DATA`; the first is what it is listed under
+    :when:     when to choose it, one sentence
+    :memory:   what grows with the batch B, the projection's dimensions D, the features' F or the N training images
+    :checked:  authors, equal to the authors' code; or formula, to a slow transcription of the formula
+    :cite:     keys of docs/references.bib, or addresses of papers
+    :related:  other losses
 """
 
 import inspect
@@ -14,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from contrastive.config.reference import docstring_of, settings_of, target_of
+from contrastive.config.reference import docstring_of, option_files, settings_of, target_of
 from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.study.compare.outcome import AS_IT_COMES
@@ -28,6 +36,27 @@ from contrastive.study.statistics import paired_estimate
 from contrastive.text import clock, spread
 
 ROOT = Path(__file__).resolve().parents[2]
+DATA = {
+    "pairs": "Two views of each image, or pairs of any kind, without labels.",
+    "noisy pairs": "Pairs of which some do not belong together.",
+    "labels": "A class for each image.",
+    "labels and bias labels": "A class and a bias (background, color, scanner, ...) for each image.",
+    "bias unknown": "Classes, and the suspicion that something else predicts them.",
+    "two encoders": "Two sources, such as images and texts, each with its encoder.",
+}
+# Tables whose settings were searched: by which table, and which rows (by a part of their name) were not.
+SEARCHED = {
+    "debiased_tuned": ("debiased_search", "t 0.5"),
+    "digits_tuned": ("digits_search", "t 0.5"),
+    "digits_variants": ("digits_search", None),
+    "digits_long": ("digits_search", "t 0.5"),
+    "objectives": ("objectives_search", None),
+    "objectives_cifar10": ("objectives_cifar10_search", None),
+    "push": ("push_search", None),
+    "push_digits": ("push_digits_search", None),
+}
+FIELD = re.compile(r"^:(\w+): (.+(?:\n .+)*)", re.MULTILINE)
+LISTS = ("data", "cite", "related")  # fields that are words with commas between them
 MEASURED = "TensorBoard shows it of every run as `train-pairs/push_ratio`."
 NO_PUSH = "It is not measured: the loss compares no anchor with a list of candidates."
 CHECKED = {
@@ -48,15 +77,21 @@ BREAK = re.compile(r"(?<=\S)\n(?=[^\s*-])")  # of a line inside a paragraph
 
 def pages() -> dict[str, str]:
     """{path below docs/: Markdown} of every generated page."""
-    made = {f"losses/{name}.md": loss_page(name) for name in facts()["losses"]}
+    made = {f"losses/{name}.md": loss_page(name) for name in facts()}
     return {"losses/index.md": overview(), "leaderboard.md": leaderboard(), "commands.md": commands(), **made}
 
 
 @cache
-def facts() -> dict[str, Any]:
-    """docs/losses.yaml."""
-    read: dict[str, Any] = yaml.safe_load((ROOT / "docs/losses.yaml").read_text())
-    return read
+def facts() -> dict[str, dict[str, Any]]:
+    """{loss: {field: its text, or its words}} of the docstrings of files in contrastive/loss/; `does` is their text."""
+    found = {}
+    for name in option_files("loss"):
+        module = inspect.getmodule(load_target(target_of("loss", name)))
+        _, _, text = (inspect.getdoc(module) or "").partition("\n\n")
+        fields = {key: " ".join(value.split()) for key, value in FIELD.findall(text)}
+        lists = {key: fields.get(key, "").split(", ") if key in fields else [] for key in LISTS}
+        found[name] = {"does": " ".join(text.partition("\n:")[0].split()), **fields, **lists}
+    return dict(sorted(found.items(), key=lambda item: (list(DATA).index(item[1]["data"][0]), item[0])))
 
 
 @cache
@@ -94,7 +129,7 @@ def loss_of(row: Row) -> str:
 
 def loss_page(name: str) -> str:
     """Everything that files hold of one loss."""
-    own, target = facts()["losses"][name], target_of("loss", name)
+    own, target = facts()[name], target_of("loss", name)
     needs = " and ".join(own["data"])
     parts = [
         f"# {own['title']}: `loss={name}`",
@@ -111,10 +146,10 @@ def loss_page(name: str) -> str:
         figures_of(name),
         claims_text_of(name),
         "## Cite",
-        *(code(references()[key], "bibtex") for key in own["cite"]),
+        *(code(references()[key], "bibtex") if key in references() else f"<{key}>" for key in own["cite"]),
         *([] if own["cite"] else ["A standard loss without one paper of its own."]),
         "## Related",
-        "\n".join(f"- [{facts()['losses'][other]['title']}]({other}.md)" for other in own["related"]),
+        "\n".join(f"- [{facts()[other]['title']}]({other}.md)" for other in own["related"]),
         f"Python: [`contrastive.{target.rpartition('.')[2]}`](../api.md#{target})",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -132,7 +167,7 @@ def push(target: str) -> str:
 def push_table() -> str:
     """The push of every loss that states one, for docs/push.md."""
     lines = ["| `loss=` | push of an anchor |", "|---|---|"]
-    for name in facts()["losses"]:
+    for name in facts():
         told = push(target_of("loss", name))
         if told not in (MEASURED, NO_PUSH):
             lines.append(f"| `{name}` | {told} |")
@@ -182,21 +217,27 @@ def overview() -> str:
         "Choose by the data you have. Each name leads to a page with formula, settings and our figures. "
         "The [leaderboard](../leaderboard.md) sets those figures side by side.",
     ]
-    for data, sentence in facts()["data"].items():
-        names = [name for name, own in facts()["losses"].items() if data in own["data"]]
-        lines = [f"- [`{name}`]({name}.md): {facts()['losses'][name]['when']}" for name in names]
+    for data, sentence in DATA.items():
+        names = [name for name, own in facts().items() if data in own["data"]]
+        lines = [f"- [`{name}`]({name}.md): {facts()[name]['when']}" for name in names]
         parts += [f"## {data[:1].upper()}{data[1:]}", sentence, "\n".join(lines)]
-    lines = ["| `loss=` | method | for | memory | checked against | push |", "|---|---|---|---|---|---|"]
-    for name, own in facts()["losses"].items():
-        told = push(target_of("loss", name))
-        short = {MEASURED: "measured", NO_PUSH: ""}.get(told, told)
-        cells = (f"[`{name}`]({name}.md)", own["title"], ", ".join(own["data"]), own["memory"], own["checked"], short)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    note = (
-        "Memory grows with a batch's B images or their powers, the D dimensions of projections, the F of features, or "
-        "numbers kept for N training images. Checked against the authors' code, or a slow transcription of the formula."
-    )
-    return "\n\n".join([*parts, "## All", "\n".join(lines), note]) + "\n"
+    return "\n\n".join([*parts, "[All in one table](../all_losses.md)"]) + "\n"
+
+
+def losses_table() -> str:
+    """All losses, for docs/all_losses.md."""
+    lines = ["| `loss=` | method | for | memory | checked against |", "|---|---|---|---|---|"]
+    for name, own in facts().items():
+        address = address_of(own["cite"][0]) if own["cite"] else None
+        method = f"[{own['title']}]({address})" if address else own["title"]
+        lines.append(f"| `{name}` | {method} | {', '.join(own['data'])} | {own['memory']} | {own['checked']} |")
+    return "\n".join(lines)
+
+
+def address_of(cited: str) -> str | None:
+    """Where a paper is: of a key its url, an address itself."""
+    found = re.search(r"url=\{([^}]+)\}", references().get(cited, f"url={{{cited}}}"))
+    return found and found[1]
 
 
 def figures_of(name: str) -> str:
@@ -294,7 +335,7 @@ def interval(values: list[float]) -> str:
 
 def linked(loss: str, up: str) -> str:
     """A loss with a link to its page; those of examples have none."""
-    return f"[`{loss}`]({up}losses/{loss}.md)" if loss in facts()["losses"] else f"`{loss}`"
+    return f"[`{loss}`]({up}losses/{loss}.md)" if loss in facts() else f"`{loss}`"
 
 
 def searched(record: Record, row: Row, up: str) -> str:
@@ -302,10 +343,10 @@ def searched(record: Record, row: Row, up: str) -> str:
     if "comparison" in record:
         has_searched = record["comparison"]["plan"]["budget"] > 1 and not row["name"].endswith(AS_IT_COMES)
         return f"[yes]({page_of(record['table'], up)})" if has_searched else "no"
-    found = facts()["searched"].get(record["table"])
-    if found is None or found.get("but", "\n") in row["name"]:
+    by, but = SEARCHED.get(record["table"], (None, None))
+    if by is None or (but and but in row["name"]):
         return "no"
-    return f"[{found['by']}]({page_of(found['by'], up)})"
+    return f"[{by}]({page_of(by, up)})"
 
 
 def anchor(record: Record, row: Row) -> str:

@@ -5,16 +5,17 @@ import torch
 from torch import Tensor
 
 from contrastive import NTXent, SupCon
+from contrastive.config.reference import option_files, target_of
+from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
-from contrastive.loss.base import Loss
+from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 
 T = 0.5
 LABEL = torch.tensor([0, 1, 0, 2, 1, 2])
 PUSHED = [
-    "nt_xent", "debiased_neg", "debiased_pos", "combination", "hard_negative", "decoupled", "dhel", "kcl", "rince",
-    "sigmoid", "infonce_anchor", "bcl", "fnc", "glofnd", "sogclr", "supcon", "sincere", "soft_supcon", "eps_supcon",
-    "eps_supinfonce", "bias_contrastive", "softcon",
+    name for name in option_files("loss")
+    if issubclass(load_target(target_of("loss", name)), SelfSupervisedLoss | SupervisedContrastiveLoss)
 ]  # fmt: skip
 OPTIONS = {"soft_supcon": {"weights": [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]}}
 
@@ -38,7 +39,7 @@ def test_curve_shows_repulsion_per_attraction() -> None:
 
 @pytest.mark.parametrize("name", PUSHED)
 def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> None:
-    """All losses of which docs/all_losses.md says so: the value stays, each unit of push adds the same gradient."""
+    """The value stays, and each unit of push adds the same gradient."""
     z, values = embeddings(), set()
 
     def at(push: float) -> Tensor:
