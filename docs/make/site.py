@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import loss_pages
 from mkdocs.structure.files import File, Files
 
 from contrastive.cli.help import settings_reference
+from docs.make import loss_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "studies").rglob("*.md"))]
