@@ -37,7 +37,8 @@ def choose_launcher(overrides: Sequence[str]) -> list[str]:
     chosen = ("hydra/launcher=", "hydra/sweeper=", "devices=", "device=cuda:")
     if any(word.startswith(chosen) for word in overrides):
         return []
-    is_asked_for = any(word.startswith("hydra.launcher.n_jobs=") for word in overrides)
+    # reproducible=true,false: the instructions that a process once took are those of its later runs, too
+    is_asked_for = any(word.startswith(("hydra.launcher.n_jobs=", "reproducible=")) for word in overrides)
     return ["hydra/launcher=cores"] if is_asked_for or (len(gpus_for(overrides)) or n_cores()) > 1 else []
 
 

@@ -26,6 +26,7 @@ from contrastive.errors import (
 from contrastive.listing.names import check_no_secrets
 
 MAX_THREADS = 1024
+REPRODUCIBLE = {"device": "cpu", "precision": "fp32", "compile": False, "threads": 1}  # what auto is then
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
@@ -81,6 +82,7 @@ class Settings:
     quiet: bool
     # runs of before have none of these in their config.yaml
     deterministic: bool = False
+    reproducible: bool = False
     profile: bool = False
     graphs: bool | str = False
     bias_from: str | None = None
@@ -93,6 +95,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
+        if self.reproducible:
+            self._fix()
         for key, least, example in (
             ("epochs", 0, 50), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
             ("checkpoint_every_minutes", 0, 15), ("seed", 0, 0), ("devices", 1, 2),
@@ -132,6 +136,16 @@ class Settings:
                 f"try batch_size={max(1, self.batch_size // self.devices) * self.devices}"
             )
 
+    def _fix(self) -> None:
+        for key, value in REPRODUCIBLE.items():
+            if getattr(self, key) == "auto":
+                setattr(self, key, value)
+        if (self.device, self.precision, self.compile) != ("cpu", "fp32", False):
+            raise ConfigError(
+                "reproducible=true computes on a CPU, in fp32, without torch.compile: "
+                "try device=cpu precision=fp32 compile=false beside it"
+            )
+
     @classmethod
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
@@ -167,6 +181,8 @@ class Settings:
             del plain["bias_from"], plain["bias_as"]
         if self.held_out is None:
             del plain["held_out"]
+        if not self.reproducible:
+            del plain["reproducible"]
         return {key: value for key, value in plain.items() if value or key not in ("average", "teacher", "hook")}
 
 

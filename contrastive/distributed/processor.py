@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive.errors import ConfigError
+
 if TYPE_CHECKING:
     import torch
 
@@ -21,7 +23,9 @@ SETS = {
     "AVX512_CORE_VNNI": "avx512_vnni", "AVX512_CORE_BF16": "avx512_bf16", "AVX512_CORE_FP16": "avx512_fp16",
     "AVX512_CORE_AMX": "amx_tile amx_int8 amx_bf16", "AVX512_CORE_AMX_FP16": "amx_fp16",
 }  # fmt: skip
-FIXED = "oneDNN AVX2, ATen AVX2, MKL COMPATIBLE"  # the same code on every processor that has AVX2
+# MKL takes its branch AVX2 on Intel's processors alone
+VARIABLES = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE"}
+FIXED = "oneDNN AVX2, ATen AVX2, MKL COMPATIBLE"  # what they give on every processor that has AVX2
 
 
 def device_name(device: "torch.device") -> str:
@@ -48,6 +52,36 @@ def processor_of(environment: Mapping[str, Any]) -> str:
 def pair_of(environment: Mapping[str, Any]) -> tuple[Any, ...]:
     """What two runs must share to be a pair: runs of other kinds differ by whole points."""
     return processor_of(environment), environment.get("precision"), environment.get("torch")
+
+
+def fix_instructions() -> None:
+    """Have oneDNN, ATen and MKL compute alike on every x86 processor with AVX2; each reads its variable only once.
+
+    Raises:
+        ConfigError: this process has computed before, or torch is built without MKL, or for other processors.
+    """
+    import torch
+
+    before = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    os.environ.update(VARIABLES)
+    if torch.backends.cpu.get_cpu_capability() == "AVX2" and not _fuses():
+        return
+    for name in VARIABLES:
+        del os.environ[name]
+    os.environ.update(before)
+    raise ConfigError(
+        "reproducible=true needs AVX2 and MKL, in a Python that has computed nothing yet: "
+        f"try {' '.join(f'{name}={value}' for name, value in VARIABLES.items())} before the command"
+    )
+
+
+def _fuses() -> bool:
+    """Whether matrix products round once for a product and a sum, as all of MKL's branches but COMPATIBLE do: here the
+    rounded square of 1 + 2**-12 is taken from it."""
+    import torch
+
+    ours, theirs = torch.tensor([[-(1 + 2**-11), 1 + 2**-12]] * 64), torch.tensor([[1, 1 + 2**-12]] * 64)
+    return bool((ours @ theirs.T).any())
 
 
 def _cpu() -> dict[str, str]:

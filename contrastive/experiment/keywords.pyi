@@ -116,6 +116,8 @@ class Keywords(TypedDict, total=False):
     dry_run: bool
     # bitwise reproducible on a GPU, slower; a CPU always is
     deterministic: bool
+    # true: the same weights on every x86 processor with AVX2; in fp32, on one thread unless threads=N
+    reproducible: bool
     # record a trace of 20 steps and the slowest operations, in the run's folder profile/
     profile: bool
     # print only errors and the final table

@@ -19,6 +19,7 @@ from contrastive.config.settings import Settings
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import broadcast_from_main, init, is_launched, is_main
+from contrastive.distributed.processor import fix_instructions
 from contrastive.distributed.signals import stop_signals
 from contrastive.encoder._lora import merged
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver, evaluate
@@ -69,6 +70,8 @@ def run_experiment(
         The content of result.json; {} for a dry run.
     """
     keep_freed_memory()
+    if settings.reproducible and (settings.devices == 1 or is_launched()):  # what a sweep runs next stays free
+        fix_instructions()
     init(settings.device)
     if data is None:  # other processes may see other times of the files: one of them decides
         result = broadcast_from_main(lambda: summary.show_finished(settings, path))
