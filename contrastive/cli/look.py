@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import repeat
 from pathlib import Path
 from statistics import median
@@ -28,7 +29,7 @@ from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
-from contrastive.config.paths import CONFIGS
+from contrastive.config.paths import CONFIGS, LARGE
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -37,6 +38,7 @@ from contrastive.text import as_typed, show
 
 if TYPE_CHECKING:
     from contrastive.dataset.folder.layout import Part
+    from contrastive.dataset.shard.index import Index
     from contrastive.listing.found import Listing
 
 LOOKED_AT = 256  # images, evenly spaced
@@ -67,10 +69,12 @@ def main(words: list[str]) -> int:
         report, further = data_of(quote_paths(settings), options.folders)
     settings += [word for word in further if key_of(word) not in map(key_of, settings)]
     own = [word for folder in options.folders for word in ("--config-dir", str(folder))]
+    with composed(quote_paths(settings), options.folders) as checked:  # a command that is shown can be typed
+        fitting, said = for_this_machine(checked)
+    if fitting and "batch_size" not in map(key_of, words):
+        settings = [*(word for word in settings if key_of(word) != "batch_size"), fitting]
     command = shlex.join(["python", "train.py", *own, *settings])
-    with composed(quote_paths(settings), options.folders):  # a command that is shown can be typed
-        pass
-    hint = "" if options.page else "\nto see the images and their views: the same with -o look.html"
+    hint = said if options.page else f"{said}\nto see the images and their views: the same with -o look.html"
     show(f"{report}{hint}\n")
     if options.page:  # before the command, which the page may refuse
         write_text(options.page, page_of(quote_paths(settings), command, folders=options.folders))
@@ -92,6 +96,33 @@ def page_of(words: list[str], command: str, *, folders: Sequence[Path] = ()) -> 
 
     with composed(words, folders) as settings:
         return look_page(settings, command)
+
+
+def for_this_machine(settings: Settings) -> tuple[str, str]:
+    """The word for a batch whose step takes half of the free memory at most, where the usual one takes more, and lines
+    that tell why it is there, and of the stem."""
+    from torch import nn
+
+    from contrastive.experiment.build import build_parts  # late: importing torch takes seconds
+    from contrastive.experiment.components import image_size
+    from contrastive.experiment.machine import GIB, choose_device, fitting_batch, free_memory, needed_by_step
+    from contrastive.run.files import RGB
+    from contrastive.training.precision import choose
+
+    if (size := image_size(settings.dataset)) is None:
+        return "", ""
+    parts, device = build_parts(settings), choose_device(settings.device)
+    view = (RGB, *parts.augmentation.output_size(size, size))
+    network, precision = nn.Sequential(parts.encoder, parts.head), choose(settings.precision, device)
+    step, free = needed_by_step(settings, network, view, precision=precision, device=device), free_memory(device)
+    is_large, n = settings.encoder.get("stem") == "large", max(2, fitting_batch(settings.batch_size, step, free))
+    said = f"\nviews of {view[-1]} pixels: the encoder has its large stem" if is_large else ""
+    if n >= settings.batch_size:
+        return "", said
+    return (
+        f"batch_size={n}",
+        f"{said}\nof memory {free / GIB:,.1f} GiB are free: batch_size={n} takes half of them at most",
+    )
 
 
 @contextmanager
@@ -190,12 +221,25 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     notes = [f"each image: {kind}{sizes}{of}{gray}", *seen_notes([seen], len(paths) - len(broken))]
     left_out = {**listed.left_out, **({CANNOT_BE_READ: broken} if broken else {})}
     report = listed._replace(left_out=left_out, notes=(*listed.notes, *notes)).found()
+    return str(report), [usual_size(sides), *(["augmentation=intensity"] if kind.channels != 3 else [])]
+
+
+def usual_size(sides: Sequence[int]) -> str:
+    """The word for the size of images whose shorter sides these are: the largest of `SIDES` that half of them have."""
     middle = int(median(sides)) if sides else USUAL_SIDE
-    size = next((side for side in SIDES if side <= middle), middle)
-    return str(report), [f"dataset.size={size}", *(["augmentation=intensity"] if kind.channels != 3 else [])]
+    return f"dataset.size={next((side for side in SIDES if side <= middle), middle)}"
 
 
-def _side_and_mode(path: Path) -> tuple[int, str] | None:
+def size_in_shards(indices: "Sequence[Index]") -> str:
+    """`usual_size` of some images of the first shard."""
+    from contrastive.dataset.shard.store import read
+
+    some = indices[0].entries[:: max(1, len(indices[0].entries) // LOOKED_AT)]
+    images = read(indices[0].shard, some["offset"].tolist(), some["length"].tolist())
+    return usual_size([opened[0] for image in images if (opened := _side_and_mode(BytesIO(image)))])
+
+
+def _side_and_mode(path: Path | BytesIO) -> tuple[int, str] | None:
     """The shorter side of an image in pixels, and its mode; None where Pillow does not tell."""
     from PIL import Image
 
@@ -210,16 +254,20 @@ def _side_and_mode(path: Path) -> tuple[int, str] | None:
 
 def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     """The report on another dataset, which is read for it, and what else is typed to train on it."""
+    from contrastive.dataset.shard.images import StoredImages
     from contrastive.listing.found import Listing
 
     sized = "dataset=shards" in words and "dataset.size" not in map(key_of, words)
-    further = [f"dataset.size={USUAL_SIDE}"] if sized else []
-    with composed([*words, *further], folders) as settings:
-        from contrastive.experiment.components import build_data  # late: importing torch takes seconds
+    with composed([*words, *([f"dataset.size={USUAL_SIDE}"] if sized else [])], folders) as settings:
+        from contrastive.experiment.components import build_data, image_size  # late: importing torch takes seconds
 
         data = build_data(settings.dataset)
-    train = data.pretrain
+    train, further = data.pretrain, list[str]()
     height, width = train.image.shape[-2:]
+    if sized and isinstance(train.image, StoredImages):
+        further = [size_in_shards(train.image.indices)]
+    elif settings.encoder.get("stem") == "small" and image_size(settings.dataset) is None and height >= LARGE:
+        further = ["encoder.stem=large"]
     what = f"each image: {data.n_channels} x {8 * train.image.dtype.itemsize} bits, {height} x {width} pixels"
     parts = {"train": train, "test": data.test}
     listing = Listing(parts, data.classes, data.biases, notes=(what,))

@@ -36,6 +36,7 @@ def main(words: list[str]) -> int:
     check_at_least("--per-shard", options.per_shard, 1, example=10_000)
     settings = folder_settings(options.settings)
 
+    from contrastive.cli.look import size_in_shards
     from contrastive.dataset.shard.pack import LEFT_OUT, pack_folder
 
     dest = options.dest
@@ -46,7 +47,7 @@ def main(words: list[str]) -> int:
         first = (dest / LEFT_OUT).read_text().partition("\n")[0]
         show(f"left out: {n:,}, cannot be read, in {dest / LEFT_OUT} ({first}{', ...' if n > 1 else ''})")
     bias = " dataset.bias=bias" if (dest / "biases.txt").exists() else ""
-    show(f"\npython train.py dataset=shards dataset.root={as_typed(dest)}{bias} dataset.size=32")
+    show(f"\npython train.py dataset=shards dataset.root={as_typed(dest)}{bias} {size_in_shards(written['train'])}")
     return 0
 
 

@@ -34,7 +34,10 @@ ADVICE = {
     errno.ENOLCK: "try {place} on a disk of this machine, whose files can be locked",
     errno.EIO: "check the disk, then run the same command again",
 } | dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST), USABLE)
-KNOBS = "try a smaller batch_size, grad_cache_chunk=128 (holds fewer activations), resident=false or graphs=false"
+KNOBS = (
+    "try a smaller batch_size, encoder.stem=large (of large images), grad_cache_chunk=128 (holds fewer activations), "
+    "resident=false or graphs=false"
+)
 
 
 def user_message(error: BaseException, *, place: str = "hydra.run.dir=PATH", words: Sequence[str] = ()) -> str | None:

@@ -10,7 +10,7 @@ from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.identity import LISTS, dataset_name, identity
-from contrastive.config.paths import batch_for, epochs_for
+from contrastive.config.paths import batch_for, epochs_for, stem_for
 
 MAX_LENGTH = 180  # characters of a directory's name
 IN_THE_PATH = ("dataset", "loss", "seed")  # each is a folder of the path
@@ -90,3 +90,4 @@ def _file_name(words: list[str]) -> str:
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 OmegaConf.register_new_resolver("batch_for", batch_for, replace=True)  # of experiment=domain
 OmegaConf.register_new_resolver("epochs_for", epochs_for, replace=True)
+OmegaConf.register_new_resolver("stem_for", stem_for, replace=True)

@@ -1,10 +1,11 @@
-"""The folder of the YAML files, found from any working directory, and the size of the folder of images that they name.
+"""The folder of the YAML files, found from any working directory, and what follows from the images that they name.
 
 Imports nothing slow: the command line uses it.
 """
 
 import os
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
 _INSTALLED = PACKAGE / "configs"
@@ -19,6 +20,7 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
 
 
+LARGE = 64  # pixels, from which on views are large for a ResNet
 VIEWS = 200_000  # images that are seen in a training whose epochs follow from the data
 USUAL_COUNT = 10_000  # images, where nothing is known of their number
 
@@ -38,3 +40,8 @@ def batch_for(folder: str | None) -> int:
 def epochs_for(folder: str | None) -> int:
     """Epochs in which some 200,000 images are seen, from 5 to 100."""
     return max(5, min(100, round(VIEWS / n_files(folder))))
+
+
+def stem_for(*sides: Any) -> str:
+    """The stem of a ResNet, `small` or `large`, for views of the first side that is known; without any `small`."""
+    return "large" if next((side for side in sides if isinstance(side, int)), 0) >= LARGE else "small"

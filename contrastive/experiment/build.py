@@ -43,7 +43,7 @@ from contrastive.experiment.components import (
     input_channels,
     instantiate_node,
 )
-from contrastive.experiment.machine import choose_compile, is_resident, pays_to_compile, start_device
+from contrastive.experiment.machine import check_room, choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.listing.places import Place, places
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
@@ -293,7 +293,15 @@ def build_step(
     precision: str,
     compiled: bool | str,
 ) -> TrainStep:
-    """The networks on the device, their optimizer, and the step that trains them."""
+    """The networks on the device, their optimizer, and the step that trains them.
+
+    Raises:
+        ConfigError: there is no room for a step.
+    """
+    view = (data.n_channels, *parts.augmentation.output_size(*data.pretrain.image.shape[-2:]))
+    second = objective.second_batch_size(settings.batch_size)
+    network = nn.Sequential(parts.encoder, parts.head)
+    check_room(settings, network, view, second=second, precision=precision, device=device, compiled=compiled is True)
     if precision == "bf16" and device.type == "cpu":
         precisions.make_convolutions_safe(parts.encoder)
     channels_last = settings.channels_last and precisions.bears_channels_last(parts.encoder, device)

@@ -1,27 +1,39 @@
-"""What a run asks of the machine: a device, room for its images, threads, and to keep the memory that tensors free."""
+"""What a run asks of the machine: a device, room for its images and steps, threads, and to keep what tensors free."""
 
 import ctypes
+import math
 import os
 import platform
 import shutil
 import sysconfig
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import psutil
 import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode  # as torch's manual imports it
 
+from contrastive.config.paths import LARGE
+from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_busy, n_cores
 from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
 from contrastive.run.files import run_state
 from contrastive.text import counted
-from contrastive.training.precision import set_tf32
+from contrastive.training.precision import autocast, set_tf32
 from contrastive.types import Data
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 VOLTA = (7, 0)  # the compute capability that Triton starts from
+MOST = 4096  # times the bytes of its views is more than a network keeps: of so few nothing is counted
+COMPILED = 0.5  # of its activations a compiled network keeps at least; it computes others again
+ON_CPU = 1.4  # times what is kept a step holds at most, and more: 1.5 to 1.9 were measured (torch 2.15)
+GIB = 2**30
 
 
 def keep_freed_memory() -> None:
@@ -138,8 +150,103 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
         return choice
     if not isinstance(data.pretrain.image, torch.Tensor):  # stored: decoding all would take longer than the first step
         return False
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
-    return data.nbytes <= free / 2
+    return data.nbytes <= free_memory(device) / 2
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that this process can have: of a GPU, or else its part of the machine's, beside other processes here.
+
+    What it has freed it holds: torch on a GPU, and on a CPU `keep_freed_memory`. There all that it holds counts, files
+    aside, as the system does not tell what of it is free; in a run that begins it is little.
+    """
+    if device.type == "cuda":
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0] + held)
+    own = psutil.Process().memory_info()
+    part = psutil.virtual_memory().available // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return int(part + own.rss - getattr(own, "shared", 0))
+
+
+def check_room(settings: Settings, network: nn.Module, image: Sequence[int], *, second: int, precision: str,
+               device: torch.device, compiled: bool) -> None:  # fmt: skip
+    """Refuse a step that has no room in the free memory, with what to type; all processes do so together.
+
+    Args:
+        image: (K, h, w) of a view.
+        second: images of a second batch, of all processes together.
+
+    Raises:
+        ConfigError: the step needs more than is free.
+    """
+    free = broadcast_from_main(lambda: free_memory(device))
+    n_views = (settings.batch_size * settings.n_views + second) // shard().world_size
+    if settings.epochs == 0 or n_views * math.prod(image) * 4 * MOST <= free:
+        return
+    step = needed_by_step(
+        settings, network, image, second=second, precision=precision, device=device, compiled=compiled
+    )
+    if step <= free:
+        return
+    n = fitting_batch(settings.batch_size, step, free)
+    knobs = [f"batch_size={n}", f"grad_cache_chunk={n}"] if n > 1 else ["a smaller dataset.size or n_views"]
+    if n > 1 and settings.encoder.get("stem") == "small" and image[-1] >= LARGE:
+        knobs.insert(0, "encoder.stem=large")
+    where = "the GPU" if device.type == "cuda" else "this machine"
+    raise ConfigError(
+        f"a step of {settings.batch_size} images in {counted(settings.n_views, 'view')} needs {step / GIB:,.1f} GiB, "
+        f"and {where} has {free / GIB:,.1f} GiB free: try {' or '.join(knobs)}"
+    )
+
+
+def fitting_batch(batch_size: int, step: float, free: float) -> int:
+    """The largest power of two of images, 0 if there is none, whose step takes at most half of the free memory."""
+    return 1 << int(math.log2(n)) if (n := batch_size * free / 2 / step) >= 1 else 0
+
+
+def needed_by_step(
+    settings: Settings, network: nn.Module, image: Sequence[int], *, second: int = 0, precision: str,
+    device: torch.device, compiled: bool = False,
+) -> float:  # fmt: skip
+    """Bytes that a step of one process takes at least: its views, and what the network keeps of all or of a chunk."""
+    n, second = settings.batch_size // shard().world_size, second // shard().world_size
+    chunks = math.ceil(n / (settings.grad_cache_chunk or n))
+    passed = math.ceil(n / chunks) * settings.n_views + (second if chunks == 1 else 0)
+    kept = kept_by_network(network, (passed, *image), device=device, context=autocast(precision, device))
+    held = kept * (COMPILED if compiled else 1) * (ON_CPU if device.type == "cpu" else 1)
+    return (n * settings.n_views + second) * math.prod(image) * 4 + held
+
+
+def kept_by_network(
+    network: nn.Module,
+    shape: Sequence[int],
+    *,
+    device: torch.device,
+    context: Callable[[], AbstractContextManager[object]],
+) -> int:
+    """Bytes that a pass of images (N, K, h, w) keeps for the backward pass, beside the weights.
+
+    Returns:
+        0 of a network that cannot be run on tensors without values, such as one that reads some.
+    """
+    place, kept = "cuda" if device.type == "cuda" else "cpu", dict[int, torch.UntypedStorage]()
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()  # which the views of a tensor share
+        kept[id(storage)] = storage
+        return tensor
+
+    try:
+        with torch.random.fork_rng(devices=[]), FakeTensorMode(allow_non_fake_inputs=True), context():
+            state = {
+                name: torch.empty_like(own, device=place).requires_grad_(own.requires_grad)
+                for name, own in chain(network.named_parameters(), network.named_buffers())
+            }
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                torch.func.functional_call(network, state, (torch.empty(*shape, device=place),))
+    except Exception:  # of code of anybody's
+        return 0
+    weights = {id(own.untyped_storage()) for own in state.values()}
+    return sum(storage.nbytes() for key, storage in kept.items() if key not in weights)
 
 
 def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:

@@ -34,6 +34,7 @@ def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> s
     settings, data, loader = experiment.settings, experiment.data, experiment.loader
     encoder = experiment.step.encoder
     n = sum(p.numel() for p in encoder.parameters())
+    stem = ", large stem" if settings.encoder.get("stem") == "large" else ""
     kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
     length = f"{counted(settings.epochs, 'epoch')} of {counted(len(loader), 'batch')}"
     training = length if settings.epochs else "no training"
@@ -43,7 +44,7 @@ def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> s
     left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
     return (
         f"data            {len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}\n"
-        f"encoder         {f'{n / 1e6:.2f} M' if n >= 1e5 else f'{n:,}'} parameters\n"
+        f"encoder         {f'{n / 1e6:.2f} M' if n >= 1e5 else f'{n:,}'} parameters{stem}\n"
         f"                features: {encoder.dim} values, {feature(encoder)}\n"
         f"training        {training}\n"
         f"                {experiment.precision} on {experiment.device}, {processes}{threads}\n"

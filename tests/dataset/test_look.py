@@ -8,6 +8,7 @@ from PIL import Image
 
 from contrastive.cli.look import main
 from contrastive.cli.look import parsed as parsed_words
+from contrastive.cli.pack import main as pack
 from tests.helpers import write_image_folder
 
 
@@ -82,14 +83,25 @@ def test_what_is_broken_is_named_and_what_is_no_place_is_refused(tmp_path, capsy
 
 @pytest.mark.slow
 def test_shards_are_reported_by_their_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from contrastive.dataset.shard.pack import pack_folder
-
-    pack_folder(write_image_folder(tmp_path / "bugs"), tmp_path / "packed")
-    capsys.readouterr()
-    code, said = look(capsys, tmp_path / "packed")
-    assert code == 0
     place = tmp_path / "packed"
-    assert f"dataset=shards dataset.root={place}/train dataset.test={place}/test dataset.size=32" in said
+    assert pack([str(write_image_folder(tmp_path / "bugs")), str(place)]) == 0
+    assert f"dataset=shards dataset.root={place} dataset.size=12\n" in capsys.readouterr().out  # as the images have
+    code, said = look(capsys, place)
+    assert code == 0
+    assert f"dataset=shards dataset.root={place}/train dataset.test={place}/test dataset.size=12" in said
+
+
+def test_the_stem_and_a_batch_that_fits_are_said(tmp_path, monkeypatch, capsys):
+    for i in range(700):
+        (tmp_path / f"photos/{'ab'[i % 2]}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"photos/{'ab'[i % 2]}/{i}.png").symlink_to(tmp_path / "one.png")
+    Image.new("RGB", (300, 260)).save(tmp_path / "one.png")
+    monkeypatch.setattr("contrastive.cli.look.LOOKED_AT", 4)
+    monkeypatch.setattr("contrastive.experiment.machine.free_memory", lambda device: 8 * 2**30)
+    said = look(capsys, tmp_path / "photos", "precision=bf16")[1]
+    assert "views of 224 pixels: the encoder has its large stem\nof memory 8.0 GiB are free: batch_size=64 " in said
+    assert said.endswith(" dataset.size=224 batch_size=64\n")
+    assert "batch_size=64" not in look(capsys, tmp_path / "photos", "batch_size=512")[1].splitlines()[-1]  # as typed
 
 
 def test_a_dataset_of_ones_own_is_reported(tmp_path, monkeypatch, capsys):

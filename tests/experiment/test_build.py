@@ -1,7 +1,6 @@
 """From settings to objects: every option builds, what cannot run is refused at once, what can is estimated."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -91,7 +90,7 @@ def test_a_number_of_views_is_refused_before_data_is_loaded(composed, monkeypatc
 def test_images_stay_on_the_device_when_they_fit(composed, monkeypatch):
     data = build(composed(*TINY)).data
     assert is_resident(data, torch.device("cpu"), "auto")
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=2 * data.nbytes - 1))
+    monkeypatch.setattr("contrastive.experiment.machine.free_memory", lambda device: 2 * data.nbytes - 1)
     assert not is_resident(data, torch.device("cpu"), "auto")
     assert is_resident(data, torch.device("cpu"), True)
 

@@ -1,5 +1,7 @@
 """Directories are named after what differs from the defaults, not after the words typed."""
 
+import pytest
+
 from tests.helpers import run_named
 
 
@@ -52,3 +54,20 @@ def test_a_map_of_colors_per_seed_is_not_in_the_name():
     assert run_named("dataset=biased_digits", "seed=3") == "biased_digits/supcon/default/seed=3"
     fixed = run_named("dataset=biased_digits", "seed=3", "dataset.data_seed=0")
     assert fixed == "biased_digits/supcon/dataset.data_seed=0/seed=3"
+
+
+@pytest.mark.parametrize(
+    ("words", "stem"),
+    [
+        (["dataset=cifar10"], "small"),
+        (["dataset=image_folder", "dataset.size=224", "encoder=resnet50"], "large"),
+        (["dataset.size=64"], "large"),
+        (["dataset.size=64", "encoder.stem=small"], "small"),
+        (["experiment=dcl"], "small"),  # views of 32 pixels of images of 96
+        (["experiment=corrupted_cifar10_ce"], "large"),  # which names it
+        (["dataset=arrays", "augmentation=none"], "small"),
+    ],
+)
+def test_the_stem_follows_the_side_of_the_views_and_is_named_where_it_is_typed(composed, words, stem):
+    assert composed(*words).encoder["stem"] == stem
+    assert ("stem" in run_named(*words)) == any("stem" in word for word in words)
