@@ -99,8 +99,8 @@ def page_of(words: list[str], command: str, *, folders: Sequence[Path] = ()) -> 
 
 
 def for_this_machine(settings: Settings) -> tuple[str, str]:
-    """The word for a batch whose step takes half of the free memory at most, where the usual one takes more, and lines
-    that tell why it is there, and of the stem."""
+    """The word for a batch that fits the free memory, where the usual one may not, and lines that tell of it and of the
+    stem."""
     from torch import nn
 
     from contrastive.experiment.build import build_parts  # late: importing torch takes seconds
@@ -121,7 +121,7 @@ def for_this_machine(settings: Settings) -> tuple[str, str]:
         return "", said
     return (
         f"batch_size={n}",
-        f"{said}\nof memory {free / GIB:,.1f} GiB are free: batch_size={n} takes half of them at most",
+        f"{said}\n{free / GIB:,.1f} GiB of memory are free: batch_size={n} fits",
     )
 
 

@@ -199,7 +199,7 @@ def check_room(settings: Settings, network: nn.Module, image: Sequence[int], *, 
 
 
 def fitting_batch(batch_size: int, step: float, free: float) -> int:
-    """The largest power of two of images, 0 if there is none, whose step takes at most half of the free memory."""
+    """The largest power of two of images, 0 if there is none, whose step is counted at half of what is free."""
     return 1 << int(math.log2(n)) if (n := batch_size * free / 2 / step) >= 1 else 0
 
 

@@ -99,7 +99,7 @@ def test_the_stem_and_a_batch_that_fits_are_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("contrastive.cli.look.LOOKED_AT", 4)
     monkeypatch.setattr("contrastive.experiment.machine.free_memory", lambda device: 8 * 2**30)
     said = look(capsys, tmp_path / "photos", "precision=bf16")[1]
-    assert "views of 224 pixels: the encoder has its large stem\nof memory 8.0 GiB are free: batch_size=64 " in said
+    assert "views of 224 pixels: the encoder has its large stem\n8.0 GiB of memory are free: batch_size=64 fits" in said
     assert said.endswith(" dataset.size=224 batch_size=64\n")
     assert "batch_size=64" not in look(capsys, tmp_path / "photos", "batch_size=512")[1].splitlines()[-1]  # as typed
 
