@@ -85,6 +85,8 @@ def run_experiment(
     with nullcontext() if settings.quiet else announced("reading the data", name=as_typed(path)):
         experiment = build(settings, data)
     if settings.dry_run:
+        if experiment.data.found is not None:
+            show(str(experiment.data.found))
         with announced("timing a few steps and every evaluator"):
             text = estimate(experiment).text
         print(text)
