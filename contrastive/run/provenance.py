@@ -3,7 +3,6 @@
 It informs: a run of other code is shown and resumed, and says so. Only other settings, data and weights are refused.
 """
 
-import ast
 import hashlib
 import importlib.metadata
 import json
@@ -176,8 +175,8 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def module_hashes(config: dict[str, Any]) -> dict[str, str]:
-    """{module: sha256 of its file} of the user's own modules that the configuration names, and of those that these
-    import; of an installed library the version is recorded."""
+    """{module: sha256 of its file} of the user's own modules that the configuration names, see `own_sources`; of an
+    installed library the version is recorded."""
     own = own_sources([target for _, target in targets(config)])
     files = sorted((module_name(place), file) for place, file in own.items())
     return {name: _hash_of(name, file) for name, file in files}
@@ -204,19 +203,16 @@ def _hash_of(name: str, file: Path) -> str:
 
 
 def own_sources(names: Sequence[str]) -> dict[str, Path]:
-    """{path as it is imported: file} of the user's own modules among these dotted names and of all that they import,
-    found without importing any. Of a package all modules: it may look for them in its folder.
+    """{path as it is imported: file} of the user's own modules that these dotted names lead to, found without importing
+    any. Of a package all modules, and of a folder of --config-dir all that lie in it: they may import each other.
 
     The user's own are those that are neither Python's, nor an installed library's, nor this package's.
     """
     found: dict[str, Path] = {}
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        for place, file in _files_of(name).items():
-            if place not in found:
-                found[place] = file
-                waiting += _imported(file, module_name(place), is_package=file.name == "__init__.py")
+    for place, file in (item for name in names for item in _files_of(name).items()):
+        folder = file.parents[place.count("/")]
+        beside = () if folder == Path.cwd() else (own for depth in ("*.py", "*/*.py") for own in folder.glob(depth))
+        found |= {place: file, **{own.relative_to(folder).as_posix(): own for own in beside}}
     return dict(sorted(found.items()))
 
 
@@ -252,21 +248,6 @@ def _files_of(name: str) -> dict[str, Path]:
 def _is_library(path: Path) -> bool:
     """Whether an installer has put this package or module there, beside its *.dist-info."""
     return bool(LIBRARIES.intersection(path.parts)) or next(path.parent.glob("*.dist-info"), None) is not None
-
-
-def _imported(file: Path, module: str, *, is_package: bool) -> list[str]:
-    """The dotted names that a file imports, in functions too; none of a file that is no Python."""
-    try:
-        nodes = list(ast.walk(ast.parse(file.read_bytes())))
-    except SyntaxError:
-        return []
-    package = module.split(".") if is_package else module.split(".")[:-1]
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    for node in (node for node in nodes if isinstance(node, ast.ImportFrom)):
-        around = package[: len(package) - node.level + 1] if node.level else []
-        home = ".".join([*around, *([node.module] if node.module else [])])
-        names += [f"{home}.{alias.name}" for alias in node.names]
-    return names
 
 
 def typed_command(overrides: Sequence[str]) -> str:

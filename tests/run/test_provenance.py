@@ -161,28 +161,17 @@ def test_what_an_installer_put_into_another_folder_is_no_code_of_ones_own(tmp_pa
     assert provenance.own_sources(["own_user.f", "library_two.g"]) == {"own_user.py": mine / "own_user.py"}
 
 
-def test_what_a_module_of_ones_own_imports_is_code_too(tmp_path, monkeypatch):
-    """In functions, of packages and of folders that are none; of a package all, since it may look into its folder."""
-    for place, text in {
-        "own_a.py": "import own_b\nimport numpy.linalg\nfrom own_space import near\nimport gone_module\n",
-        "own_b.py": "def f():\n    from own_pack.sub import g\n",
-        "own_pack/__init__.py": "",
-        "own_pack/sub.py": "from .deep.inner import h\n",
-        "own_pack/deep/__init__.py": "",
-        "own_pack/deep/inner.py": "import own_c\n",
-        "own_c.py": "def (\n",
-        "own_space/near.py": "from . import beside\n",
-        "own_space/beside.py": "",
-        "own_space/unused.py": "",
-    }.items():
+def test_what_lies_beside_a_module_in_a_folder_of_ones_own_is_code_too(tmp_path, monkeypatch):
+    """Of a package all modules. Beside a module in the folder that one stands in lie other programs."""
+    for place in ("own_a.py", "own_b.py", "own_pack/__init__.py", "own_pack/deep/inner.py", "own_space/near.py"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_text(text)
+        (tmp_path / place).write_text("def (\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    hashes = module_hashes({"loss": {"_target_": "own_a.Loss"}})
-    assert list(hashes) == [
-        "own_a", "own_b", "own_c", "own_pack", "own_pack.deep", "own_pack.deep.inner", "own_pack.sub",
-        "own_space.beside", "own_space.near",
-    ]  # fmt: skip
+    config = {"loss": {"_target_": "own_a.Loss"}, "head": {"_target_": "own_pack.deep.inner.Head"}}
+    every = ["own_a", "own_b", "own_pack", "own_pack.deep.inner", "own_space.near"]
+    assert list(module_hashes(config)) == every
+    monkeypatch.chdir(tmp_path)
+    assert list(module_hashes(config)) == ["own_a", "own_pack", "own_pack.deep.inner"]
     assert not {"own_a", "own_pack", "own_space"} & sys.modules.keys()
 
 
