@@ -7,10 +7,29 @@ class Facts(TypedDict):
 misfit(json.loads(text), Facts)  # "mean[2]" where that is no number; None where everything fits
 """
 
+import json
 import sys
 from functools import cache
+from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from contrastive.errors import ConfigError
+
+
+def read_json(path: Path, kind: Any) -> Any:
+    """The content of a JSON that this package wrote beside runs.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if content is None or (place := misfit(content, kind)) is not None:
+        raise ConfigError(f"{path} is damaged{f' ({place})' if content is not None and place else ''}: try rm {path}")
+    return content
 
 
 def misfit(content: Any, kind: Any) -> str | None:

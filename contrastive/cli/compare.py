@@ -9,14 +9,11 @@ One loss alone is tuned: contrastive compare loss=nt_xent
 dataset=digits,mnist,cifar10 compares on each, and gives one verdict over all of them.
 
     budget=auto    points of a search for each contestant: 8 x (knobs + 1) of the one with most; or a number
-    hours=4        in place of a budget: the deepest search that ends in so many hours here
-    batch=4        points that the model proposes at a time; 0: it proposes none
-    finalists=2    points that get two more seeds; 0: none do
+    finalists=2    points that get two more seeds; or 0
     seeds=8        final runs of each contestant, on all training images
-    searches=1     how often all of it is repeated; it stops when decided, as the seeds of one search do
+    searches=1     how often all of it is repeated
     metric=knn_top1  by which settings are chosen and contestants judged; or linear_top1
     margin=1       points within which two contestants are equal
-    pairs=first    each against the first contestant; all: every pair
     dry_run=true   say what it would take, and stop
 
 The same command goes on where it was interrupted; with --seconds 840 it fills many short allocations of a machine.

@@ -155,7 +155,6 @@ def run_here(
     folders: Sequence[Path],
     n_parallel: int,
     gpus: Sequence[str] = (),
-    code: Path | None = None,
     say: Callable[[int, int, Run, object], None] | None = None,
     time_left: TimeLeft | None = None,
 ) -> dict[Run, str]:
@@ -165,14 +164,13 @@ def run_here(
         folders: of components of one's own.
         n_parallel: processes at a time.
         gpus: that they are spread over.
-        code: a folder whose modules come before all others of their names.
         say: told of each that ends, see `print_end`, which is the default.
         time_left: leaves out runs that would not end in it; None = all are done.
     """
     failed: dict[Run, str] = {}
     # composed when its process starts: a table of a hundred runs begins at once
     fitting = (run for run in runs if time_left is None or time_left.fits(run))
-    tasks = (_Task(compose(run.overrides), run, tuple(folders), code) for run in fitting)
+    tasks = (_Task(compose(run.overrides), run, tuple(folders)) for run in fitting)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus), start=1):
         (say or print_end)(count, len(runs), task.run, failure)
         if failure is not None:
@@ -195,7 +193,6 @@ class _Task:
     cfg: DictConfig
     run: Run
     folders: tuple[Path, ...]
-    code: Path | None
 
     def __call__(self) -> str | None:
         with locked(self.run.path / ".lock"):  # a process of a killed command may be saving this very run
@@ -206,7 +203,6 @@ class _Task:
         print("python train.py", shlex.join([*self.run.overrides, f"hydra.run.dir={self.run.path}"]), flush=True)
         try:
             with importable([Path.cwd(), *self.folders]):
-                sys.path[:0] = [] if self.code is None else [str(self.code.resolve())]
                 settings = checked_settings(self.cfg, self.run.overrides)
                 from contrastive.experiment.run import run_experiment  # late: importing torch takes seconds
 

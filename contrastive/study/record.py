@@ -8,10 +8,14 @@ import json
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
+from contrastive.bits import unpack
 from contrastive.distributed.processor import processor_of
 from contrastive.errors import ConfigError
 from contrastive.run.kinds import Figures
 from contrastive.schema import misfit
+from contrastive.verdict import VERDICTS
+
+LARGEST = 1e15  # number that is read
 
 
 class CurveRecord(TypedDict):
@@ -19,12 +23,6 @@ class CurveRecord(TypedDict):
 
     epoch: list[float]
     value: list[float]
-
-
-class SettingsRecord(TypedDict):
-    """What a heading tells of a run's settings, further ones among them."""
-
-    epochs: str
 
 
 class RunRecord(TypedDict):
@@ -36,7 +34,7 @@ class RunRecord(TypedDict):
     data: str
     date: str
     minutes: float
-    settings: SettingsRecord
+    settings: dict[str, str]  # what a heading tells of them
     test: Figures
     val: Figures
     audit: dict[str, Any]
@@ -113,15 +111,73 @@ class SearchRecord(TypedDict):
     more: NotRequired[MoreRecord | None]  # an earlier version does not tell
 
 
+class ContestantRecord(TypedDict):
+    """See `compare.plan.Contestant`."""
+
+    name: str
+    words: list[str]
+
+
+class PlanRecord(TypedDict):
+    """See `compare.plan.Plan`; what is not required is missing in records of earlier versions."""
+
+    contestants: list[ContestantRecord]
+    common: list[str]
+    ranges: dict[str, str]
+    budget: int
+    finalists: int
+    seeds: int
+    searches: int
+    metric: str
+    margin: float
+    looks: int
+    level: NotRequired[float]
+    proposes: NotRequired[bool]
+
+
+class JudgedRecord(TypedDict):
+    """What is said of a pair, see `compare.judge.judge_comparison`."""
+
+    name: str
+    against: str
+    verdict: str
+    n: int
+    over: str
+    effect: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    worse: float | None
+    within: float | None
+    better: float | None
+    p_better: float | None
+    gain: float
+    gain_against: float
+    floor: float
+    decide: int | None
+    found: float | None
+    images: int | None
+    same: bool
+    failed: int
+    broke: NotRequired[str | list[str]]
+
+
+class OverRecord(JudgedRecord):
+    """The same over data sets: the effect on each, and on how many it is above 0."""
+
+    each: list[float | None]
+    ahead: int
+
+
 class ComparisonRecord(TypedDict):
     """What `study.compare.outcome` adds of contrastive compare."""
 
-    plan: dict[str, Any]
+    plan: PlanRecord
     failed: dict[str, int]
     reasons: dict[str, str]
     knobs: dict[str, dict[str, str]]
     searches: dict[str, list[SearchRecord]]
-    judged: list[dict[str, Any]]
+    judged: list[JudgedRecord]
     left_alone: NotRequired[dict[str, dict[str, Any]]]
     folders: NotRequired[list[str]]  # of --config-dir
     sealed: NotRequired[dict[str, Any]]
@@ -149,9 +205,8 @@ class DatasetsRecord(TypedDict):
     table: str
     title: str
     looks: int
-    left_out: list[str]
     datasets: dict[str, dict[str, Any]]
-    judged: list[dict[str, Any]]
+    judged: list[OverRecord]
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
@@ -161,7 +216,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
         ConfigError: the file cannot be read, or the record lacks what is printed today.
     """
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text(), parse_constant=_number, parse_float=_number, parse_int=_number)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read ({error}): try another copy of it") from error
     if not isinstance(record, dict):
@@ -170,8 +225,18 @@ def read_record(path: Path) -> dict[str, Any] | None:
         place = record_misfit(record)
     elif {"table", "datasets", "judged"} <= record.keys():
         place = misfit(record, DatasetsRecord)
-        parts = record["datasets"].values() if place is None else []
+        parts = list(record["datasets"].values()) if place is None else []
         place = place or next((found for part in parts if (found := record_misfit(part)) is not None), None)
+        pairs = (
+            []
+            if place
+            else [
+                [(own["name"], own["against"]) for own in one["judged"]]
+                for one in (record, *(part.get("comparison", {"judged": []}) for part in parts))
+            ]
+        )
+        if place is None and (len(parts) < 2 or any(own != pairs[0] for own in pairs)):
+            place = "judged"
     else:
         return None
     if place is not None:
@@ -195,7 +260,70 @@ def record_misfit(record: Any) -> str | None:
             for key in ("environment", "protocol"):
                 if not 0 <= run[key] < len(record[f"{key}s"]):
                     return f"{key} {run[key]} of {row['name']}"
+            if (place := run_misfit(run)) is not None:
+                return f"{place} of {row['name']}, seed {run['seed']}"
+        for key, curve in row["published_curves"].items():
+            if not _is_curve(curve):
+                return f"published curve {key} of {row['name']}"
+    return comparison_misfit(record["comparison"], names) if "comparison" in record else None
+
+
+def run_misfit(run: RunRecord) -> str | None:
+    """What no run gives: a curve of other epochs than values, or of no epoch, and images that are none."""
+    epochs = run["settings"].get("epochs", "")
+    if not epochs.isdecimal() or (run["curves"] and int(epochs) == 0):
+        return "epochs"
+    if lacking := next((key for key, curve in run["curves"].items() if not _is_curve(curve)), None):
+        return f"curve {lacking}"
+    return "images" if not all(map(_are_bits, run.get("correct", {}).values())) else None
+
+
+def _is_curve(curve: CurveRecord) -> bool:
+    return len(curve["epoch"]) == len(curve["value"]) > 0
+
+
+def comparison_misfit(own: ComparisonRecord, rows: set[str]) -> str | None:
+    """The first contestant or pair whose parts are not all there."""
+    names = [contestant["name"] for contestant in own["plan"]["contestants"]]
+    for name in names:
+        if not all(name in part for part in (rows, own["searches"], own["knobs"], own["failed"])):
+            return f"contestant {name}"
+        for search in own["searches"][name]:
+            for point in search["points"]:
+                bits = point["correct"]
+                if not point["values"] or (bits is not None and not _are_bits(bits)):
+                    return f"points of {name}"
+    for claim in own["judged"]:
+        numbers = [claim[key] for key in ("effect", "low", "high", "p", "worse", "within", "better", "found")]
+        judged = (
+            claim["verdict"] == "failed"
+            or claim["same"]
+            or (None not in numbers or (claim["verdict"] == "undecided" and claim["low"] is None))
+        )
+        if not ({claim["name"], claim["against"]} <= {*names} and claim["verdict"] in VERDICTS and judged):
+            return f"verdict on {claim['name']}"
     return None
+
+
+def _are_bits(text: str) -> bool:
+    """Whether it tells which images are right, see `bits.pack`."""
+    try:
+        unpack(text)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _number(text: str) -> float:
+    """A number of a JSON.
+
+    Raises:
+        ValueError: no run gives such a number.
+    """
+    value = int(text) if text.removeprefix("-").isdecimal() and len(text) < 20 else float(text)
+    if not abs(value) <= LARGEST:
+        raise ValueError(f"{text} is no figure")
+    return value
 
 
 def shown_metrics(record: dict[str, Any]) -> list[str]:

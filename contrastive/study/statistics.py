@@ -127,30 +127,6 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-FIRST_LOOK = 6  # planned rows from which on a comparison is looked at before its end
-ONE_LOOK, OF_LOOKS = 0.045, 2.1  # the level of one look, and the constant of several; see `look_level`
-
-
-def planned_looks(n: int) -> list[int]:
-    """The numbers of rows at which a comparison of at most n rows is judged: at half, at three quarters, at the end."""
-    return sorted({math.ceil(n / 2), math.ceil(3 * n / 4), n}) if n >= FIRST_LOOK else [n]
-
-
-def look_level(n: int, planned: int, looks: int = 1) -> float:
-    """The level at which n of the planned rows are judged.
-
-    With the boundary of O'Brien and Fleming (1979, Biometrics 35) in p, 2 Φ(-2.1 / sqrt(n / planned)), a t-test that is
-    looked at three times finds a false difference in 4.4 to 4.7 %. What is left of 5 % is for looks that were not
-    planned, at an eighth of the level each time.
-
-    Args:
-        planned: 0 = only this look was.
-        looks: how many plans were judged, this one included.
-    """
-    level = math.erfc(OF_LOOKS / math.sqrt(2 * n / planned)) if planned >= FIRST_LOOK else ONE_LOOK
-    return level / float(8 ** (looks - 1))
-
-
 MOST_ROWS = 1000
 
 

@@ -3,8 +3,8 @@
     python studies/verdicts/compare_simulation.py [tables of each cell]
 
 Of each cell: how often all intervals of a comparison cover the true differences, how often it calls equal methods
-better or worse, how often a method that is 3 points better (at 36 %, as many logits elsewhere) is found and after how
-many rows, the median half-width. The truth is the difference between the best settings where a search tells what it
+better or worse, how often a method that is 3 points better (at 36 %, as many logits elsewhere) is found, the median
+half-width. The truth is the difference between the best settings where a search tells what it
 left (`more`), else between the means over searches. Runs, searches and images spread as those of studies/, on the
 scale of logits; docs/compare.md has the table.
 """
@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from contrastive.bits import pack
-from contrastive.study.compare.judge import is_decided, judge_comparison
+from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, Plan
-from contrastive.study.statistics import planned_looks
 
 Array = NDArray[np.float64]
 METRIC = "knn_top1"
@@ -53,7 +52,6 @@ class Cell:
     moves: float = 0.3
     tells: bool = True
     misjudges: float = 1.0
-    looks: bool = False
 
     @property
     def plan(self) -> Plan:
@@ -62,10 +60,9 @@ class Cell:
 
     def __str__(self) -> str:
         told = f"tells {self.misjudges:g} of what it left" if self.tells else "does not tell"
-        stops = ", stops when decided" if self.looks else ""
         return (
             f"{self.methods} methods at {self.accuracy:g} % on {self.images} images, {self.searches} x {self.seeds}, a "
-            f"search of {self.points} loses {self.loses:g} ± {self.moves:g} and {told}{stops}"
+            f"search of {self.points} loses {self.loses:g} ± {self.moves:g} and {told}"
         )
 
 
@@ -78,9 +75,7 @@ def cells() -> Iterator[Cell]:
     yield from (replace(deep, images=n, accuracy=a) for n in (40, 359) for a in (36.0, 80.0, 95.0, 99.0))
     yield from (replace(deep, images=10_000, accuracy=a) for a in (36.0, 95.0, 99.0))
     yield from (replace(deep, misjudges=x) for x in (0.0, 0.5, 2.0))
-    yield from (replace(deep, searches=16, seeds=3, looks=looks) for looks in (False, True))
-    yield replace(deep, seeds=16, looks=True)
-    yield replace(shallow, searches=8, seeds=3, looks=True)
+    yield replace(deep, searches=16, seeds=3)
 
 
 def simulated(cell: Cell, leads: Array, rng: np.random.Generator) -> tuple[Any, Any, Array]:
@@ -136,42 +131,30 @@ def _quantiles(cell: Cell) -> list[float]:
     return [float(lost.ppf(q)) for q in (0.05, 0.95)]
 
 
-def judged(cell: Cell, leads: Array, rng: np.random.Generator) -> tuple[list[Any], Array, int]:
-    """The verdicts of a comparison, the true differences to the first method, and the rows that were run."""
+def judged(cell: Cell, leads: Array, rng: np.random.Generator) -> tuple[list[Any], Array]:
+    """The verdicts of a comparison, and the true differences to the first method."""
     rows, searches, true = simulated(cell, leads, rng)
-    plan = cell.plan
-    if not cell.looks:
-        return judge_comparison(plan, rows, {}, searches), true, plan.rows
-    for n in planned_looks(plan.rows):
-        now = plan.at(n)
-        end = 1000 * (n + 1) if plan.searches > 1 else 1100 + n  # the first seed of a row that is not run
-        seen = {name: [run for run in own if run["seed"] < end] for name, own in rows.items()}
-        claims = judge_comparison(now, seen, {}, {name: own[: now.searches] for name, own in searches.items()})
-        if is_decided(claims):
-            break
-    return claims, true, n
+    return judge_comparison(cell.plan, rows, {}, searches), true
 
 
 def measured(cell: Cell, tables: int) -> dict[str, float]:
-    """{covers, false, found, half, rows} of a cell."""
+    """{covers, false, found, half} of a cell."""
     rng = np.random.default_rng(1)
     nothing, ahead = np.zeros(cell.methods), np.eye(cell.methods)[-1] * LEAD * LOGITS
-    covers, false, found, halves, used = [], [], [], [], []
+    covers, false, found, halves = [], [], [], []
     for _ in range(tables):
-        claims, true, _ = judged(cell, nothing, rng)
+        claims, true = judged(cell, nothing, rng)
         covers.append(_cover(claims, true))
         false.append(any(claim["verdict"] in ("better", "worse") for claim in claims))
         halves.append(mean(claim["high"] - claim["low"] for claim in claims) / 2)
-        claims, true, n = judged(cell, ahead, rng)
+        claims, true = judged(cell, ahead, rng)
         covers.append(_cover(claims, true))
         found.append(claims[-1]["verdict"] == "better")
-        used.append(n)
     return {
         "covers": mean(covers),
         "false": mean(false),
         "found": mean(found),
         "half": median(halves),
-        "rows": mean(used),
     }
 
 

@@ -59,17 +59,16 @@ def collections() -> Iterator[Collection]:
 
 def over(kind: Collection, lead: float, rng: np.random.Generator) -> tuple[list[Any], Array]:
     """The verdicts over one collection, and the true difference of the last method on each data set."""
-    plans, found, true = [], [], []
+    found, true = [], []
     ahead = lead + kind.spread * kind.draws(rng, kind.n)
     for (accuracy, images), points in zip(_drawn(kind.n, rng), ahead, strict=True):
         cell = Cell(methods=kind.methods, images=images, accuracy=accuracy, seeds=3)
         leads = np.zeros(kind.methods)
         leads[-1] = special.logit(min(accuracy + points, 99.5) / 100) - special.logit(accuracy / 100)
-        claims, truths, _ = judged(cell, leads, rng)
-        plans.append(cell.plan)
+        claims, truths = judged(cell, leads, rng)
         found.append(claims)
         true.append(truths[-1])
-    return judge_datasets(plans, found, 1), np.array(true)
+    return judge_datasets(cell.plan, found, 1), np.array(true)
 
 
 def _drawn(n: int, rng: np.random.Generator) -> list[tuple[float, int]]:

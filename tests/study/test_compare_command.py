@@ -46,7 +46,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 @pytest.mark.smoke
 @pytest.mark.slow
 def test_a_small_question_is_answered(tmp_path):
-    words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "finalists=0", "seeds=3"]
+    words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "seeds=3"]
     done = module("compare", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 runs at most: nothing is searched, 3 final seeds\n" in done.stdout
@@ -57,7 +57,7 @@ def test_a_small_question_is_answered(tmp_path):
 
 @pytest.mark.slow
 def test_no_run_begins_that_would_not_end(tmp_path):
-    words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "finalists=0", "seeds=3"]
+    words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "seeds=3"]
     done = module("compare", *words, "--seconds", "20", cwd=tmp_path)
     assert done.returncode == 2
     assert "error: 6 runs would not have ended in --seconds 20: try the same command again" in done.stderr
@@ -142,7 +142,7 @@ def test_python_tells_of_contestants_whose_training_breaks_down(tmp_path, monkey
     own.parent.mkdir(parents=True)
     own.write_text("_target_: breaking.Breaking\n")
     Path("mine/breaking.py").write_text(BREAKING)
-    words = ["loss=breaking", "temperature=0.2,0.5", *SMALL, "epochs=3", "budget=1", "finalists=0", "seeds=3"]
+    words = ["loss=breaking", "temperature=0.2,0.5", *SMALL, "epochs=3", "budget=1", "seeds=3"]
     found = contrastive.compare(*words, config_dir="mine")
     assert [claim["verdict"] for claim in found.claims] == ["failed"]
     assert found.frame.empty

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,12 +11,10 @@ from hydra import initialize_config_dir
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import contest_of
-from contrastive.study.compare.plan import AUTO, Plan, plan_from_dict, read_plan
+from contrastive.study.compare.plan import Plan, plan_from_dict, read_plan
 from contrastive.study.compare.progress import announcement
-from contrastive.study.compare.seal import read_sources, seal
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest
-from contrastive.study.compare.trial import Trial, deepest
 
 
 def composed_contest(*words: str, folders: Sequence[Path] = ()) -> Contest:
@@ -50,11 +48,11 @@ def test_comma_lists_make_the_contestants():
 
 
 def test_rows_name_other_contestants():
-    rows = "rows={pushed: 'loss=nt_xent loss.push=2', again: 'loss=nt_xent salt=1'}"
+    rows = "rows={pushed: 'loss=nt_xent loss.push=2', again: 'loss=nt_xent loss.push=1'}"
     plan = read_plan(["loss=nt_xent,sigmoid", rows])
     assert [own.name for own in plan.contestants] == ["nt_xent", "sigmoid", "pushed", "again"]
     assert plan.contestants[2].words == ("loss=nt_xent", "loss.push=2")
-    assert (plan.contestants[3].words, plan.contestants[3].salt) == (("loss=nt_xent",), 1)
+    assert plan.contestants[3].words == ("loss=nt_xent", "loss.push=1")
 
 
 def test_one_loss_beside_rows_with_theirs_is_a_contestant():
@@ -105,28 +103,6 @@ def test_the_budget_follows_from_the_contestant_with_most_knobs(monkeypatch, tmp
 
 
 @pytest.mark.slow
-def test_a_budget_of_hours_is_the_deepest_that_fits_and_stays(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        contest = contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2", "seeds=3"]))
-        trial = Trial(minutes=1.0, memory="", is_finite=True, data={}, n_images=100)
-        trials = {"nt_xent": trial, "debiased_pos": trial._replace(minutes=2.0)}
-        plan = deepest(contest, trials, n_parallel=2)
-        one = contest_of(plan)
-        assert sum(one.n_runs(own) * trials[own.name].minutes for own in plan.contestants) <= 240
-        assert plan.budget == 70  # (70 points + 4 of finalists + 6 final) x 3 minutes in two processes
-        with pytest.raises(ConfigError, match=r"takes about 0\.3 hours here, and hours=0\.1: try more"):
-            deepest(replace(contest, plan=replace(plan, hours=0.1)), trials, n_parallel=2)
-        assert contest.plan.budget == AUTO, "nothing tells yet"
-        seal(one, {}, {})
-        again = contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2", "seeds=5"]))
-        assert (again.plan.budget, again.base) == (70, one.base)
-        assert contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=3"])).plan.budget == AUTO
-        one_point = contest_of(read_plan(["loss=nt_xent,debiased_pos", "budget=1", "finalists=0"]))
-        seal(one_point, {}, {})
-        assert contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2"])).plan.budget == 70
-
-
 def test_the_command_names_the_folders_of_ones_own():
     command = read_plan(["loss=nt_xent,mine"]).command(["mine", "my folder"])
     assert shlex.split(command)[-4:] == ["--config-dir", "mine", "--config-dir", "my folder"]
@@ -146,8 +122,8 @@ def test_numbers_of_a_loss_that_are_not_searched_are_announced():
     "words",
     [
         ["loss=nt_xent,sigmoid", "searches=5", "temperature=interval(0.05, 1)", "margin=0.7", "metric=linear_top1"],
-        ["loss=nt_xent,supcon", "encoder.width=8,16", "dataset.name='a $x (b)'", "pairs=all"],
-        ["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2', '1': 'loss=nt_xent loss.push=tag(log,interval(1,8))'}"],
+        ["loss=nt_xent,supcon", "encoder.width=8,16", "dataset.name='a $x (b)'"],
+        ["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel', '1': 'loss=nt_xent loss.push=tag(log,interval(1,8))'}"],
     ],
 )
 def test_a_plan_survives_its_command_and_its_record(words):
@@ -189,7 +165,6 @@ def test_an_edited_loss_range_or_helper_is_another_comparison(tmp_path, monkeypa
         "edited.py": EDITED,
         "helper.py": "def scale():\n    from far.deep import SCALE\n    return SCALE\n",
         "far/deep.py": "SCALE = 1\n",
-        "far/of_nobody.py": "SCALE = 1\n",
     }
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -200,17 +175,14 @@ def test_an_edited_loss_range_or_helper_is_another_comparison(tmp_path, monkeypa
         return composed_contest("loss=nt_xent,edited", folders=[tmp_path]).base.name
 
     first = folder()
-    assert folder(**{"far/of_nobody.py": "SCALE = 2\n"}) == first
     assert folder(**{"edited.py": EDITED.replace("pass", "self.x = 1")}) != first
     assert folder(**{"search/loss/edited.yaml": "loss.gamma: interval(0, 5)\n"}) != first
     assert folder(**{"far/deep.py": "SCALE = -1\n"}) != first
-    assert list(read_sources(["edited.Edited"], [tmp_path])["code"]) == ["edited.py", "far/deep.py", "helper.py"]
-    assert list(read_sources([], [tmp_path])["options"]) == ["loss/edited.yaml", "search/loss/edited.yaml"]
 
 
 def test_other_code_of_the_package_is_another_comparison(monkeypatch):
     first = composed_contest("loss=nt_xent,sigmoid").base.name
-    monkeypatch.setattr("contrastive.study.compare.engine.package_hash", lambda: "another")
+    monkeypatch.setattr("contrastive.study.compare.seal.package_hash", lambda: "another")
     assert composed_contest("loss=nt_xent,sigmoid").base.name != first
 
 
@@ -245,9 +217,6 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
         (["epochs=3"], "nothing is compared"),
         ([], "nothing is compared"),
         (["loss=nt_xent,supcon", "budget=0"], "try budget=auto"),
-        (["loss=nt_xent,supcon", "budget=8", "hours=2"], "try one of the two"),
-        (["loss=nt_xent,supcon", "hours=0"], "try hours=4"),
-        (["loss=nt_xent,supcon", "batch=-1"], "batch must be at least 0"),
         (["loss=nt_xent,supcon", "seed=1"], "try seeds=8"),
         (["loss=nt_xent,supcon", "held_out=0"], "is set by the comparison"),
         (["loss=nt_xent,supcon", "hydra.run.dir=x"], "is set by the comparison"),
@@ -255,17 +224,13 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
         (["loss=nt_xent,supcon", "budget=x"], "budget must be a number"),
         (["loss=nt_xent,supcon", "finalists=1"], "try finalists=2"),
         (["loss=nt_xent,supcon", "margin=0"], "margin must be above 0"),
-        (["loss=nt_xent,supcon", "pairs=some"], "try pairs=first"),
         (["loss=nt_xent,supcon", "metric=knn"], "try metric=linear_top1"),
         (["loss=nt_xent,supcon", "rows=x"], "rows names contestants"),
         (["loss=nt_xent,nt_xent"], "two contestants are called nt_xent"),
-        (["loss=nt_xent,supcon", "budget=1"], "try finalists=0"),
-        (["loss=nt_xent,supcon", "budget=1", "finalists=0", "searches=5"], "try searches=1"),
+        (["loss=nt_xent,supcon", "budget=1", "searches=5"], "try searches=1"),
         (["loss=nt_xent,supcon", "epochs"], "epochs is not KEY=VALUE"),
         (["loss=nt_xent,supcon", "dry_run=true"], "is set by the comparison"),
-        (["rows={a: loss=nt_xent, b: 'loss=nt_xent salt=x'}"], "try salt=1"),
         (["rows={push<1: loss=nt_xent, push>1: loss=supcon}"], "differ in signs or case alone"),
-        (["loss=nt_xent,supcon", "batch=256"], "did you mean batch_size? try batch_size=256"),
         (["loss=nt_xent", "rows={a: loss=supcon, b: encoder.width=16}"], "and b names none: try loss=nt_xent in b"),
         (["rows={A: loss=nt_xent, a: loss=supcon}"], "A and a differ in signs or case alone"),
     ],
@@ -286,7 +251,5 @@ def n_runs(plan: Plan, knobs: dict) -> int:
 def test_opponents_and_the_number_of_runs():
     plan = read_plan(["loss=a,b,c", "budget=8", "seeds=3", "searches=5"])
     assert plan.opponents == [("b", "a"), ("c", "a")]
-    assert read_plan(["loss=a,b,c", "pairs=all"]).opponents == [("b", "a"), ("c", "a"), ("c", "b")]
     assert n_runs(plan, {"a": KNOBS, "b": KNOBS, "c": ()}) == 2 * (5 * (8 + 4 + 3) + 3) + (5 * (1 + 2 + 3) + 3)
-    assert n_runs(read_plan(["loss=a,b", "budget=1", "finalists=0", "seeds=8"]), {"a": KNOBS, "b": KNOBS}) == 2 * 8
-    assert (plan.rows, plan.at(3).searches, plan.whole.searches) == (5, 3, 5)
+    assert n_runs(read_plan(["loss=a,b", "budget=1", "seeds=8"]), {"a": KNOBS, "b": KNOBS}) == 2 * 8

@@ -9,19 +9,22 @@ import torch
 from torch import Tensor
 
 from contrastive import NTXent, Pairs
+from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_failure, read_result
+from contrastive.study.compare.seal import read_sealed
 from contrastive.training.step import TrainStep
 from tests.helpers import CONTIGUOUS, TINY, compose_settings, further, module
 from tests.study.processes import comparing, until
 
 SMALL = [
     "dataset=digits", "dataset.size=8", "encoder=resnet18_narrow", "encoder.width=4", "batch_size=256", "epochs=1",
-    "device=cpu", CONTIGUOUS, "evaluator=[knn]", "tracker=[]", "budget=1", "finalists=0", "seeds=3",
+    "device=cpu", CONTIGUOUS, "evaluator=[knn]", "tracker=[]", "budget=1", "seeds=3",
 ]  # fmt: skip
 LOSS = '''"""NT-Xent that a helper scales."""
 from torch import Tensor
 from contrastive import NTXent, Pairs
+from contrastive.errors import ConfigError
 from my_scale import SCALE
 
 
@@ -45,36 +48,52 @@ def mine(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_edit_while_it_runs_changes_nothing_and_is_another_comparison_afterwards(tmp_path, mine):
+def test_an_edit_while_it_runs_stops_it_and_is_another_comparison_afterwards(tmp_path, mine):
     words = ["loss=nt_xent,scaled", *SMALL, "--config-dir", "mine", "--jobs", "1"]
     with comparing(tmp_path, *words) as process:
         until(lambda: list(tmp_path.rglob("seed=1100/config.yaml")), process, tmp_path)
         (mine / "my_scale.py").write_text("SCALE = -1.0\n")
-        (mine / "scaled.py").write_text("raise RuntimeError('edited')\n")
-        (mine / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: 9.0\n")
-        assert process.wait() == 0, (tmp_path / "said.txt").read_text()
-    environments = [json.loads(file.read_text()) for file in tmp_path.rglob("scaled/*/*/environment.json")]
-    assert len(environments) == 3
+        assert process.wait() == 2, (tmp_path / "said.txt").read_text()
+    assert f"the code of contrastive itself or {tmp_path}/mine changed while" in (tmp_path / "said.txt").read_text()
     (plan,) = tmp_path.glob("outputs/compare/*/plan.json")
+    assert not list(plan.parent.rglob("*.py"))
+    again = module("compare", *words, "dry_run=true", cwd=tmp_path)  # the helper alone is another one now
+    assert "6 runs at most: " in again.stdout
+    assert f"runs in {plan.parent.relative_to(tmp_path)}\n" not in again.stdout
+    assert f"{plan.parent.name} beside it is of other code" in again.stdout
+    (mine / "my_scale.py").write_text("SCALE = 1.0\n")
+    done = module("compare", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    environments = [json.loads(file.read_text()) for file in tmp_path.rglob("scaled/*/*/environment.json")]
     sealed = json.loads(plan.read_text())
     assert environments[0]["modules"] == sealed["made_of"]["contestants"]["scaled"]["modules"]
-    assert all(one["modules"] == environments[0]["modules"] for one in environments)
-    assert sealed["code"].keys() == {"scaled.py", "my_scale.py"}
+    assert environments[0]["modules"].keys() == {"scaled", "my_scale"}
+    assert all(one["modules"] == environments[0]["modules"] for one in environments) and len(environments) == 3
     assert set(sealed["data"].values()) == {one["data"] for one in environments}
     (record,) = tmp_path.glob("outputs/compare/*.json")
     assert json.loads(record.read_text())["comparison"]["sealed"]["made_of"] == sealed["made_of"]
     (page,) = tmp_path.glob("outputs/compare/*.md")
     assert "--config-dir mine`" in page.read_text()
 
-    (mine / "scaled.py").write_text(LOSS)
-    (mine / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: ${temperature}\n")
-    again = module("compare", *words, "dry_run=true", cwd=tmp_path)  # the helper alone is another one now
-    assert "6 runs at most: " in again.stdout
-    assert f"runs in {plan.parent.relative_to(tmp_path)}\n" not in again.stdout
-    assert f"{plan.parent.name} beside it is of other code" in again.stdout
-    (mine / "my_scale.py").write_text("SCALE = 1.0\n")
-    again = module("compare", *words, "dry_run=true", cwd=tmp_path)
-    assert f"runs in {plan.parent.relative_to(tmp_path)}\n" in again.stdout
+
+@pytest.mark.slow
+def test_code_that_lies_in_the_folder_of_a_comparison_is_never_imported(tmp_path):
+    words = ["loss=nt_xent,debiased_pos", *SMALL, "--jobs", "1"]
+    assert module("compare", *words, cwd=tmp_path).returncode == 0
+    (base,) = (file.parent for file in tmp_path.glob("outputs/compare/*/plan.json"))
+    for folder in (base, base / "code"):
+        folder.mkdir(exist_ok=True)
+        (folder / "sklearn.py").write_text(f"open({str(tmp_path / 'EVIL')!r}, 'w')\n")
+    next(base.rglob("result.json")).unlink()
+    assert module("compare", *words, cwd=tmp_path).returncode == 0
+    assert not (tmp_path / "EVIL").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "null", '{"plan": 1}', "\0", '{"made_of": 1, "data": {}}'])
+def test_a_damaged_plan_is_one_sentence(tmp_path, content):
+    (tmp_path / "plan.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"plan\.json is damaged.*: try rm "):
+        read_sealed(tmp_path)
 
 
 @pytest.mark.slow

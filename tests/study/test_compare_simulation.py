@@ -18,7 +18,6 @@ SHALLOW = Cell(points=8, loses=0.9, moves=0.9, tells=False, images=300)
     Cell(images=300), *further(
         Cell(images=300, searches=2, seeds=3), Cell(images=40, accuracy=95.0),
         Cell(images=300, methods=4, searches=3, seeds=3), SHALLOW, replace(SHALLOW, searches=3, seeds=3),
-        replace(SHALLOW, seeds=6, looks=True),
     ),
 ], ids=str)  # fmt: skip
 def test_intervals_cover_and_false_findings_are_rare(cell: Cell) -> None:

@@ -41,7 +41,7 @@ def all_but(*wrong: int) -> np.ndarray:
 
 def plan_of(names: str = "a,b", *words: str, looks: int = 1) -> Plan:
     """Of settings as they are typed: nothing is searched."""
-    words = ("budget=1", "finalists=0", *words)
+    words = ("budget=1", *words)
     return replace(read_plan([f"loss={names}", "seeds=4", *words]), looks=looks)
 
 
@@ -70,8 +70,6 @@ def test_runs_are_paired_by_seed_never_by_order():
     (cut,) = judge(plan_of("a,b", "seeds=5"), a=[*a[:1], *a[2:]][::-1], b=b[1:])
     assert (whole["effect"], whole["n"]) == (1, 5)
     assert (cut["effect"], cut["n"]) == (1, 3)
-    salted = runs(51, 61, 71, 81, 91, first=3_001_100)
-    assert judge(plan_of("a,b", "seeds=5"), a=a, b=salted)[0]["effect"] == 1
 
 
 def test_the_same_runs_have_equal_weights_and_judge_every_image_alike():
@@ -146,17 +144,6 @@ def test_looks_that_were_not_planned_have_little_of_the_level():
     rows = {"a": runs(*[0.0] * 4), "b": runs(*ahead(0.03))}
     assert [judge(plan_of(looks=looks), **rows)[0]["verdict"] for looks in (1, 2)] == ["better", "undecided"]
     assert level_of(plan_of(looks=2)) == level_of(plan_of()) / 8
-
-
-def test_a_plan_is_judged_at_half_and_three_quarters_of_its_rows():
-    plan = plan_of("a,b", "seeds=16")
-    levels = [level_of(plan.at(n)) for n in (8, 12, 16)]
-    assert levels == pytest.approx([2 * stats.norm.sf(2.1 / (n / 16) ** 0.5) for n in (8, 12, 16)])
-    assert plan.at(8).whole == plan.at(16)
-    assert "seeds=16" in plan.at(8).command()
-    several = searched("a,b,c", "searches=8")
-    assert (several.at(4).searches, several.at(4).seeds) == (4, 4)
-    assert level_of(several.at(8)) == pytest.approx(stats.norm.sf(2.1))
 
 
 def test_with_one_search_the_interval_has_the_variance_of_a_search():

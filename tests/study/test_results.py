@@ -23,7 +23,7 @@ RECORDS = {path.parent.name: path for path in sorted(STUDIES.glob("*/record.json
 
 
 def test_every_committed_table_is_what_its_record_gives():
-    checked, wrong = check_folder(STUDIES)
+    checked, wrong = check_folder(STUDIES, unsealed=True)
     assert checked == len(RECORDS) > 3
     assert not wrong
 
@@ -141,7 +141,7 @@ def test_a_run_without_its_epochs_is_said_to_be_damaged(tmp_path):
     record = json.loads(RECORDS["digits"].read_text())
     del record["rows"][0]["runs"][0]["settings"]["epochs"]
     (tmp_path / "digits.json").write_text(json.dumps(record))
-    with pytest.raises(ConfigError, match=r"rows\[0\].runs\[0\].settings.epochs"):
+    with pytest.raises(ConfigError, match=r"\(epochs of "):
         read_record(tmp_path / "digits.json")
 
 

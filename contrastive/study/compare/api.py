@@ -13,8 +13,8 @@ from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.outcome import final_rows
 from contrastive.study.compare.progress import answer, base_of
 from contrastive.study.frame import runs
+from contrastive.study.render.datasets import sentences
 from contrastive.study.render.effects import claims_of
-from contrastive.study.render.sentences import sentences
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,13 +1,11 @@
 """A comparison from its plan to its page. A function runs its runs: processes of this machine, or a launcher."""
 
-import hashlib
-import json
 import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +15,7 @@ from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import composing, importable, search_path
-from contrastive.config.identity import config_hash, flatten, key_of, targets
+from contrastive.config.identity import config_hash, flatten, key_of
 from contrastive.config.neighbors import did_you_mean
 from contrastive.config.reference import option_files
 from contrastive.config.settings import SHARED_KEYS, checked_settings
@@ -26,25 +24,14 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.summary import watching
 from contrastive.listing.places import places
 from contrastive.run.files import lock
-from contrastive.run.provenance import module_hashes, package_hash
-from contrastive.study.compare.judge import is_decided
-from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import Contestant, Plan, auto_budget, folder_name, read_plans
-from contrastive.study.compare.progress import Lines, announcement, base_of, conclude, costs, lines_of
-from contrastive.study.compare.seal import (
-    CODE,
-    OPTIONS,
-    PLAN,
-    check_package,
-    read_sealed,
-    read_sources,
-    seal,
-)
+from contrastive.run.provenance import module_hashes
+from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plans
+from contrastive.study.compare.progress import Lines, announcement, costs
+from contrastive.study.compare.seal import check_code, code_of, read_sealed, seal, unchanged
 from contrastive.study.compare.space import Knob, knobs_of, point_at
 from contrastive.study.compare.stages import Contest
-from contrastive.study.compare.trial import Trial, deepest, minutes_of_run, try_contestants
+from contrastive.study.compare.trial import Trial, minutes_of_run, try_contestants
 from contrastive.study.jobs import Run, TimeLeft, composer, default_jobs, run_here, this_device
-from contrastive.study.statistics import planned_looks
 from contrastive.text import counted, show
 
 BASE = Path("outputs") / "compare"
@@ -78,93 +65,51 @@ def run_comparison(
             are due that would not end in these seconds.
     """
     plans, all_time = read_plans(words), TimeLeft(seconds=seconds)
-    with composing(), importable([Path.cwd(), *folders]):
+    with composing(), importable([Path.cwd(), *folders]), ExitStack() as locks:
         contests = [contest_of(plan, folders) for plan in plans]  # mistakes are answered before torch is imported
         common = list(plans[0].common)
         on_cpu, device = this_device(common)
         gpus = gpus_for(common)
         n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
-        timed = [in_time(contest, n_parallel=n_parallel, gpus=gpus) for contest in contests]
-        contests = in_one_folder([contest for contest, _ in timed])
-        with nullcontext() if dry_run else lock(base_of(contests), instead="then the same command shows what came out"):
-            trials = [
-                begin(one, tried, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
-                for one, (_, tried) in zip(contests, timed, strict=True)
-            ]
-            if dry_run:
-                return [Done(contest, []) for contest in contests]
+        composed = composer(folders)
+        for one in () if dry_run else contests:
+            locks.enter_context(lock(one.base, instead="then the same command shows what came out"))
+        tried = [begin(one, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run) for one in contests]
+        if dry_run:
+            return [Done(one, []) for one in contests]
 
-            def launch(lines: Lines, runs: Sequence[Run]) -> dict[Run, str]:
-                base = lines.contest.base
-                composed = composer([base / OPTIONS, *folders])
-                time_left = replace(all_time, minutes=lambda run: minutes_of_run(run, lines.trials))
-                failed = run_here(
-                    runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=base / CODE,
-                    say=lines.end, time_left=time_left,
-                )  # fmt: skip
-                check_package(lines.contest)
-                time_left.check()
-                return failed
+        def launch(lines: Lines, runs: Sequence[Run]) -> dict[Run, str]:
+            time_left = replace(all_time, minutes=lambda run: minutes_of_run(run, lines.trials))
+            failed = run_here(
+                runs, compose=unchanged(lines.contest, composed), folders=folders, n_parallel=n_parallel, gpus=gpus,
+                say=lines.end, time_left=time_left,
+            )  # fmt: skip
+            time_left.check()
+            return failed
 
-            lines = lines_of(contests, trials, n_parallel=n_parallel, is_live=sys.stdout.isatty())
-            return run_each(contests, lambda own: partial(launch, own), lines)
-
-
-def in_one_folder(contests: Sequence[Contest]) -> list[Contest]:
-    """Comparisons on several data sets with their folders in a common one; one alone stays where it is.
-
-    The name of the common folder has a hash of what depends on no data set: with one more data set it goes on there.
-    """
-    if len(contests) == 1:
-        return list(contests)
-    plan = contests[0].plan
-    listed = [contest.made_of["contestants"].values() for contest in contests]
-    modules = [{item for own in made for item in own["modules"].items()} for made in listed]
-    common = [word for word in plan.common if key_of(word) != "dataset"]
-    options = read_sources([], contests[0].folders)[OPTIONS].items()
-    own = [item for item in options if not item[0].startswith("dataset/")]
-    made_of = [plan.contestants, common, plan.ranges, own, plan.finalists, plan.batch, contests[0].made_of["package"],
-               sorted({contest.plan.budget for contest in contests}), sorted(set.intersection(*modules))]  # fmt: skip
-    digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:8]
-    names = "+".join(own.name for own in plan.contestants)
-    base = BASE / f"{folder_name(f'datasets-{names}')[:80]}-{digest}-{plan.metric}"
-    return [replace(contest, base=base / contest.base.name) for contest in contests]
-
-
-def in_time(contest: Contest, *, n_parallel: int, gpus: Sequence[str] = ()) -> tuple[Contest, dict[str, Trial]]:
-    """The contest with the deepest search that its hours allow, and the trials that told; none where its budget is
-    known."""
-    if contest.plan.budget:
-        return contest, {}
-    show(f"trying each contestant, for how many points {contest.plan.hours:g} hours are enough")
-    trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
-    return contest_of(deepest(contest, trials, n_parallel=n_parallel), contest.folders), trials
+        each = [
+            Lines(one, trials=trials, n_parallel=n_parallel, is_live=sys.stdout.isatty())
+            for one, trials in zip(contests, tried, strict=True)
+        ]
+        return [run_all(lines.contest, partial(launch, lines), lines) for lines in each]
 
 
 def begin(
-    contest: Contest,
-    trials: dict[str, Trial],
-    *,
-    n_parallel: int,
-    device: str,
-    gpus: Sequence[str] = (),
-    dry_run: bool = False,
+    contest: Contest, *, n_parallel: int, device: str, gpus: Sequence[str] = (), dry_run: bool = False
 ) -> dict[str, Trial]:
     """Say what a comparison takes, try every contestant, and seal what its runs are made of.
-
-    Args:
-        trials: those that were made already.
 
     Returns:
         the trials; none where every run is done.
     """
     show(announcement(contest) + ("" if dry_run else watching(contest.base)))
-    sources = read_sources(contest.targets, contest.folders)  # before the trials: what is tried is what is sealed
-    if (contest if dry_run else at_look(contest)).due():
-        trials = trials or try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
+    trials: dict[str, Trial] = {}
+    if contest.due():
+        trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
         show(costs(contest, trials, n_parallel=n_parallel, device=device))
     if not dry_run:
-        seal(contest, sources, {key: data for trial in trials.values() for key, data in trial.data.items()})
+        check_code(contest)  # what was tried is what is sealed
+        seal(contest, {key: data for trial in trials.values() for key, data in trial.data.items()})
     return trials
 
 
@@ -188,9 +133,11 @@ def contest_of(plan: Plan, folders: Sequence[Path] = ()) -> Contest:
     if several := next((names for names in (datasets, where) if len(names) > 1), None):
         instead = f"dataset={','.join(datasets)} for all of them" if len(datasets) > 1 else "one at a time"
         raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(several)}: try {instead}")
-    sealed = {"package": package_hash(), "contestants": {name: one.hashes for name, one in made.items()}}
+    sealed = {**code_of(folders), "contestants": {name: one.hashes for name, one in made.items()}}
     knobs = {name: one.knobs for name, one in made.items()}
-    plan = _sized(plan, knobs, datasets[0], sealed)
+    if not any(knobs.values()):
+        plan = replace(plan, budget=1, finalists=0)
+    plan = replace(plan, budget=plan.budget or auto_budget(knobs))
     has_points = any("every" in one.config["evaluator"][plan.evaluator] for one in made.values())
     return Contest(
         plan=plan,
@@ -202,27 +149,7 @@ def contest_of(plan: Plan, folders: Sequence[Path] = ()) -> Contest:
         left_alone={name: one.left_alone for name, one in made.items()},
         folders=tuple(folders),
         made_of=sealed,
-        targets=tuple(sorted({target for one in made.values() for _, target in targets(one.config)})),
     )
-
-
-def _sized(plan: Plan, knobs: Mapping[str, Sequence[Knob]], dataset: str, sealed: Mapping[str, Any]) -> Plan:
-    """The plan with the budget that follows from the knobs, or that its hours became before; AUTO where only trials can
-    tell."""
-    if plan.budget:
-        return plan
-    if not any(knobs.values()):
-        return replace(plan, budget=1, finalists=0)
-    if not plan.hours:
-        return replace(plan, budget=auto_budget(knobs))
-    for file in sorted([*BASE.glob(f"*/{PLAN}"), *BASE.glob(f"*/*/{PLAN}")]):
-        earlier = json.loads(file.read_text())["plan"]
-        if (earlier.get("hours"), earlier["finalists"]) != (plan.hours, plan.finalists):
-            continue
-        found = replace(plan, budget=earlier["budget"])
-        if found.folder(dataset, found.digest(sealed)) == file.parent.name:
-            return found
-    return plan
 
 
 class _Made(NamedTuple):
@@ -287,57 +214,22 @@ def _numbers_of_loss(cfg: DictConfig, reads: Sequence[str]) -> list[tuple[str, A
     return [(key, value) for key, value in loss if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
-def at_look(contest: Contest) -> Contest:
-    """The contest as far as it has to go: to the first look whose runs are not done, or which decides every pair."""
-    for n in planned_looks(contest.plan.rows):
-        now = replace(contest, plan=contest.plan.at(n))
-        if now.due() or is_decided(comparison_record(now)["comparison"]["judged"]):
-            break
-    return now
-
-
-def run_each(contests: Sequence[Contest], launching: Callable[[Lines], Launch], lines: Sequence[Lines]) -> list[Done]:
-    """Run the comparison on each data set until it is decided; of several each says what came out.
-
-    Args:
-        launching: gives what runs the runs of a comparison, by its lines.
-        lines: of each.
-    """
-    if len(contests) == 1:
-        return [run_until_decided(contests[0], launching(lines[0]), lines[0])]
-    done = []
-    for contest, own in zip(contests, lines, strict=True):
-        now, not_done = run_until_decided(contest, launching(own), own)
-        done.append(Done(now, [f"{contest.dataset}, {text}" for text in not_done]))
-        if not not_done:
-            show(f"\n{contest.dataset}:{conclude(now)}")
-    return done
-
-
-def run_until_decided(contest: Contest, launch: Launch, lines: Lines | None = None) -> Done:
-    """Run look after look, until every pair is decided or nothing is due; see `run_all`."""
-    contest.check_runs(read_sealed(contest.base).get("data", {}))  # also those of an earlier command that ended in it
-    while (now := at_look(contest)).due():
-        if not_done := run_all(now, launch, lines):
-            return Done(now, not_done)
-    return Done(now, [])
-
-
-def run_all(contest: Contest, launch: Launch, lines: Lines | None = None) -> list[str]:
+def run_all(contest: Contest, launch: Launch, lines: Lines | None = None) -> Done:
     """Run stage after stage until nothing is due. A run that was not done is tried again, three times in all.
 
     Args:
         lines: that tell how it stands.
-
-    Returns:
-        a sentence for each run that is still not done.
 
     Raises:
         ConfigError: a run lacks the figure that is judged, or was trained on other data or by other code.
     """
     lines = lines or Lines(contest)
     tried, reasons = Counter[Path](), dict[Run, str]()
-    while runs := [run for run in contest.due() if tried[run.path] < TRIES]:
+    while True:
+        contest.check_runs(read_sealed(contest.base)["data"])  # also those of an earlier command
+        runs = [run for run in contest.due() if tried[run.path] < TRIES]
+        if not runs:
+            break
         if all(tried[run.path] for run in runs):
             print(f"{counted(len(runs), 'run')} not done for a reason of the machine: trying again", flush=True)
             time.sleep(PAUSE)
@@ -348,5 +240,4 @@ def run_all(contest: Contest, launch: Launch, lines: Lines | None = None) -> lis
             lines.clear()
         contest.clean()
         tried.update(run.path for run in runs)
-    contest.check_runs(read_sealed(contest.base).get("data", {}))
-    return [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()]
+    return Done(contest, [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()])

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive.study.compare.plan import Plan
-from contrastive.study.compare.stages import SEEDS_OF_A_SALT, figure, search_of
+from contrastive.study.compare.plan import LEVEL, Plan
+from contrastive.study.compare.stages import figure, search_of
 from contrastive.study.judge import MIN_SEEDS, Measured, Pairs, estimate, pairs_of
 from contrastive.study.record import correct_name
 from contrastive.study.statistics import (
@@ -23,7 +23,6 @@ from contrastive.study.statistics import (
     effect_found,
     image_floor,
     least_error,
-    look_level,
     of_rows,
     paired_estimate,
     probability_better,
@@ -31,7 +30,7 @@ from contrastive.study.statistics import (
 )
 from contrastive.verdict import verdict
 
-LEVEL = 0.05
+ALL = 0.05  # the level of all judgements together
 # By how many points another search moves a method of this accuracy, and the degrees of freedom of that, measured on
 # searches of 8 points: studies/verdicts/search_prior.py. It falls beyond 12 points: to 0.2 to 0.4 at 32 by simulation,
 # and to 0.3 in three searches of five losses (studies/fair_search).
@@ -74,7 +73,7 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int], searches
     return [_concluded(claim, plan.margin) for claim in judged]
 
 
-def judge_datasets(plans: Sequence[Plan], judged: Sequence[Sequence[Mapping[str, Any]]], looks: int) -> list[Claim]:
+def judge_datasets(plan: Plan, judged: Sequence[Sequence[Mapping[str, Any]]], looks: int) -> list[Claim]:
     """A verdict for each pair over several data sets: what other data sets like these would give.
 
     A data set is one row of a paired t-test: how an effect differs between data sets is in its interval, and so are
@@ -82,7 +81,6 @@ def judge_datasets(plans: Sequence[Plan], judged: Sequence[Sequence[Mapping[str,
     5 % with less than six data sets. A method that failed on one data set failed.
 
     Args:
-        plans: of each data set.
         judged: what `judge_comparison` said of each.
         looks: how many such judgements there were, this one included.
 
@@ -91,9 +89,8 @@ def judge_datasets(plans: Sequence[Plan], judged: Sequence[Sequence[Mapping[str,
         `judge_comparison`, n: data sets, each: the effect on each, ahead: on how many it is above 0, same, failed: the
         number of data sets on which a method failed, broke: the methods that did}
     """
-    plan = plans[0]
-    level, next_level = (look_level(len(plans), 0, n) / max(1, len(plan.opponents)) for n in (looks, looks + 1))
-    return [_over_datasets(claims, level, next_level, plan.margin) for claims in zip(*judged, strict=True)]
+    levels = of_looks(LEVEL, plan, looks), of_looks(LEVEL, plan, looks + 1)
+    return [_over_datasets(claims, *levels, plan.margin) for claims in zip(*judged, strict=True)]
 
 
 def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, next_level: float, margin: float) -> Claim:
@@ -133,19 +130,19 @@ def _concluded(claim: Claim, margin: float) -> Claim:
     return {key: round(value, 4) if isinstance(value, float) else value for key, value in said.items()}
 
 
-def is_decided(judged: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether no further run is needed."""
-    return bool(judged) and all(claim["verdict"] != "undecided" for claim in judged)
-
-
 def level_of(plan: Plan) -> float:
     """The level of each interval."""
-    return look_level(plan.rows, plan.planned, plan.looks) / max(1, len(plan.opponents))
+    return of_looks(plan.level, plan, plan.looks)
 
 
 def next_level(plan: Plan) -> float:
     """The level of each interval of a plan that would follow this one."""
-    return look_level(plan.rows, 0, plan.looks + 1) / max(1, len(plan.opponents))
+    return of_looks(LEVEL, plan, plan.looks + 1)
+
+
+def of_looks(level: float, plan: Plan, looks: int) -> float:
+    """The level of each interval of the last of so many judgements."""
+    return level / float(8 ** (looks - 1)) / max(1, len(plan.opponents))
 
 
 def verdict_of(claim: Mapping[str, Any], margin: float) -> str:
@@ -214,7 +211,7 @@ def answers(found: Estimate, level: float, margin: float, ahead: float, behind: 
     worse, at_most = settled.at_most(-margin), settled.at_most(margin)
     return {
         "effect": found.effect, "low": found.effect - half - behind, "high": found.effect + half + ahead,
-        "p": min(1.0, 2 * tail * LEVEL / level), "worse": worse, "within": at_most - worse, "better": 1 - at_most,
+        "p": min(1.0, 2 * tail * ALL / level), "worse": worse, "within": at_most - worse, "better": 1 - at_most,
     }  # fmt: skip
 
 
@@ -277,8 +274,8 @@ def _figure(name: str, run: Mapping[str, Any], metric: str) -> Measured:
 
 
 def paired_runs(rows: Rows, name: str, against: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The final runs of two contestants with common seeds; a salt adds the same to each seed."""
-    ours, theirs = ({run["seed"] % SEEDS_OF_A_SALT: run for run in rows[key]} for key in (name, against))
+    """The final runs of two contestants with common seeds."""
+    ours, theirs = ({run["seed"]: run for run in rows[key]} for key in (name, against))
     return [(ours[place], theirs[place]) for place in sorted(ours.keys() & theirs.keys())]
 
 
@@ -310,10 +307,10 @@ def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> flo
     of_seeds = math.hypot(SEED_SD, SHARE_OF_A_RUN * of_an_image)
     floor = max(SHARE_OF_ALL * of_an_image, least_error(n_images))
     if plan.budget == 1:
-        return effect_found(of_rows(of_seeds, floor, plan.seeds), level_of(plan.whole))
+        return effect_found(of_rows(of_seeds, floor, plan.seeds), level_of(plan))
     of_search = math.sqrt(2) * search_sd(plan.budget, accuracy)
     sd = math.hypot(of_search, of_seeds / math.sqrt(plan.seeds))
-    return effect_found(of_rows(sd, floor, plan.searches, SEARCH_DF), level_of(plan.whole))
+    return effect_found(of_rows(sd, floor, plan.searches, SEARCH_DF), level_of(plan))
 
 
 def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:

@@ -9,17 +9,18 @@ from typing import Any
 from contrastive.config.identity import flatten
 from contrastive.files import write_text
 from contrastive.run.files import run_state
+from contrastive.schema import read_json
 from contrastive.study.collect import finished_runs, record_of
 from contrastive.study.compare.judge import judge_comparison, judge_datasets
 from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
-from contrastive.study.compare.seal import PLAN, read_sealed
+from contrastive.study.compare.seal import read_sealed
 from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.jobs import Run
 from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
-LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin, pairs] of every judgement so far
+LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin] of every judgement so far
 METRICS = {"knn_top1": "kNN", "linear_top1": "linear probe"}
 
 
@@ -51,7 +52,7 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
     record |= {
         "title": f"{_contestants(plan)} on {contest.dataset}",
         "comparison": {
-            "plan": {**asdict(plan), "looks": number_of_looks(contest.base, plan.whole)},
+            "plan": {**asdict(plan), "looks": number_of_looks(contest.base, plan)},
             "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
             "reasons": contest.failures,
             "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
@@ -70,8 +71,7 @@ def judged_again(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The verdicts of a record, computed from its runs; those over data sets, from the verdicts on each."""
     if "datasets" in record:
         parts = [part["comparison"] for part in record["datasets"].values()]
-        plans = [plan_from_dict(own["plan"]) for own in parts]
-        judged = judge_datasets(plans, [own["judged"] for own in parts], record["looks"])
+        judged = judge_datasets(plan_from_dict(parts[0]["plan"]), [own["judged"] for own in parts], record["looks"])
     else:
         own = record["comparison"]
         rows = {row["name"]: row["runs"] for row in record["rows"]}
@@ -79,24 +79,15 @@ def judged_again(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
 
 
-def datasets_record(contests: Sequence[Contest]) -> dict[str, Any]:
-    """The record of comparisons on several data sets whose runs are done: theirs, and the verdicts over them."""
-    base, plan = contests[0].base.parent, contests[0].plan.whole
-    names = [contest.dataset for contest in contests]
-    counted = {contest.base.name for contest in contests}
-    record = {
-        "table": base.name,
-        "looks": number_of_looks(base, plan, names),
-        "left_out": sorted({file.parent.name for file in base.glob(f"*/{PLAN}")} - counted),
-        "datasets": {contest.dataset: comparison_record(contest) for contest in contests},
-    }  # fmt: skip
-    return {**record, "title": over_title(record), "judged": judged_again(record)}
+def over_datasets(parts: Mapping[str, Mapping[str, Any]], base: Path) -> dict[str, Any]:
+    """The record of a comparison over data sets, made of the finished record on each.
 
-
-def over_title(record: Mapping[str, Any]) -> str:
-    """What a comparison over data sets is of."""
-    parts = list(record["datasets"].values())
-    return f"{_contestants(plan_from_dict(parts[0]['comparison']['plan']))} over {len(parts)} data sets"
+    Args:
+        base: its folder would be; with the other ones of these methods beside it, it shares the level.
+    """
+    plan = plan_from_dict(next(iter(parts.values()))["comparison"]["plan"])
+    record = {"table": base.name, "looks": number_of_looks(base, plan, sorted(parts)), "datasets": dict(parts)}
+    return {**record, "title": f"{_contestants(plan)} over {len(parts)} data sets", "judged": judged_again(record)}
 
 
 def _contestants(plan: Plan) -> str:
@@ -163,12 +154,11 @@ def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = (), *, kee
 
     Args:
         base: the folder of the comparison.
-        plan: the whole of it.
         keep: count it from now on; False = only say which it would be.
     """
     file = base.parent / LOOKS / f"{base.name.removesuffix(f'-{plan.metric}')}.json"
-    looks: list[list[Any]] = json.loads(file.read_text()) if file.exists() else []
-    now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs, *sorted(datasets)]
+    looks: list[list[Any]] = read_json(file, list[list[Any]]) if file.exists() else []
+    now = [plan.searches, plan.seeds, plan.metric, plan.margin, *datasets]
     if now not in looks:
         looks.append(now)
     if keep:

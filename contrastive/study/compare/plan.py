@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,15 +20,15 @@ from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 
 EXAMPLE = "try contrastive compare loss=nt_xent,debiased_pos"
-AUTO = 0  # a budget that follows from the knobs, or from the hours
+AUTO = 0  # a budget that follows from the knobs
 SMALL = 8  # points, from which on a model proposes some
-NUMBERS = {
-    "searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float, "batch": int, "hours": float,
-}  # fmt: skip
-OWN = {*NUMBERS, "metric", "pairs", "rows"}
+NUMBERS = {"searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float}
+OWN = {*NUMBERS, "metric", "rows"}
 CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "dry_run")  # which the protocol sets
-MAX_BATCH = 32  # points at a time; more are a slip for batch_size
 MAX_SEEDS = 500
+BATCH = 4  # points that a model proposes at a time
+LEVEL = 0.045  # of a judgement; what is left of 5 % is for those of changed plans, an eighth of the level each time
+LEVEL_ON_THE_WAY = math.erfc(2.1 / math.sqrt(2))  # of the last one, where six rows and more were judged on the way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +37,10 @@ class Contestant:
 
     Attributes:
         words: settings, and ranges of what is searched for this contestant alone.
-        salt: another draw of points and seeds, for one method under two names.
     """
 
     name: str
     words: tuple[str, ...]
-    salt: int = 0
 
     @property
     def fixed(self) -> tuple[str, ...]:
@@ -65,16 +63,14 @@ class Plan:
         ranges: {setting: range} that replace those of configs/search.
         budget: runs of a search for each contestant, the default settings among them; 1 = nothing is searched, AUTO =
             not yet known.
-        finalists: points that get two more seeds; 0 = the best single run is chosen.
+        finalists: 2 points get two more seeds, or none and the best single run is chosen.
         seeds: final runs of each contestant and search.
         searches: how often everything is repeated with other points, held-out images and seeds.
         metric: on which points are chosen and contestants judged.
         margin: points within which two contestants are equal.
-        pairs: first = each against the first | all.
-        looks: how often plans of these contestants were judged, which share the level 0.05.
-        planned: searches, or seeds of one search, where it is judged at fewer on the way; 0 = it is not.
-        batch: points that a model proposes at a time; 0 = none, all points are those of a Sobol sequence.
-        hours: for which the budget is as deep as it can be; 0 = as typed.
+        looks: how often plans of these contestants were judged, which share the level.
+        level: of the first of them.
+        proposes: whether a model proposes points; searches of earlier versions have a Sobol sequence alone.
     """
 
     contestants: tuple[Contestant, ...]
@@ -86,33 +82,23 @@ class Plan:
     searches: int = 1
     metric: str = "knn_top1"
     margin: float = 1.0
-    pairs: str = "first"
     looks: int = 1
-    planned: int = 0
-    batch: int = 4
-    hours: float = 0.0
+    level: float = LEVEL
+    proposes: bool = True
 
     def __post_init__(self) -> None:
-        least = {"budget": AUTO, "finalists": 0, "seeds": 3, "searches": 1, "looks": 1, "batch": 0, "hours": 0}
+        least = {"budget": AUTO, "seeds": 3, "searches": 1, "looks": 1}
         for key, smallest in least.items():
             if (value := getattr(self, key)) < smallest:
                 raise ConfigError(f"{key} must be at least {smallest}, got {value}: try {key}={smallest}")
         if self.budget == 1 and self.searches > 1:
             raise ConfigError("budget=1 searches nothing that could be repeated: try searches=1")
-        if self.finalists == 1 or AUTO < self.budget < self.finalists:
-            instead = "finalists=0" if self.budget == 1 else "finalists=2, or 0"
-            raise ConfigError(f"finalists={self.finalists} leaves nothing to choose from: try {instead}")
+        if self.finalists not in (0, 2):
+            raise ConfigError(f"finalists must be 2 or 0, got {self.finalists}: try finalists=2")
         if self.seeds > MAX_SEEDS:
             raise ConfigError(f"seeds must be at most {MAX_SEEDS}, got {self.seeds}: try seeds=8")
-        if self.batch > MAX_BATCH:
-            raise ConfigError(
-                f"batch is of points that are proposed at a time, got {self.batch}: did you mean batch_size? "
-                f"try batch_size={self.batch}"
-            )
         if self.margin <= 0:
             raise ConfigError(f"margin must be above 0, got {self.margin}: try margin=1")
-        if self.pairs not in ("first", "all"):
-            raise ConfigError(f"pairs must be first or all, got {self.pairs}: try pairs=first")
         if not re.fullmatch(r"\w+_top\d", self.metric):
             raise ConfigError(f"metric must be an accuracy of an evaluator, got {self.metric}: try metric=linear_top1")
 
@@ -126,30 +112,15 @@ class Plan:
         """What is counted: searches, or the seeds of one search."""
         return self.searches if self.searches > 1 else self.seeds
 
-    def at(self, n: int) -> "Plan":
-        """This plan, judged after n of its rows."""
-        planned = self.planned or self.rows
-        if self.searches > 1:
-            return replace(self, planned=planned, searches=n)
-        return replace(self, planned=planned, seeds=n)
-
-    @property
-    def whole(self) -> "Plan":
-        """This plan with all of its rows."""
-        return self.at(self.planned or self.rows)
-
     @property
     def n_first(self) -> int:
         """Points of a search that follow from no value: a quarter of them, and five at the least."""
-        return max(5, math.ceil(self.budget / 4)) if self.batch and self.budget >= SMALL else self.budget
+        return max(5, math.ceil(self.budget / 4)) if self.proposes and self.budget >= SMALL else self.budget
 
     @property
     def opponents(self) -> list[tuple[str, str]]:
         """(contestant, the one that it is judged against)."""
-        names = [contestant.name for contestant in self.contestants]
-        if self.pairs == "all":
-            return [(b, a) for a, b in itertools.combinations(names, 2)]
-        return [(name, names[0]) for name in names[1:]]
+        return [(other.name, self.contestants[0].name) for other in self.contestants[1:]]
 
     def folder(self, dataset: str, digest: str) -> str:
         """A name for the runs: what is compared on what, and the `digest`. More seeds, searches or looks go on in the
@@ -164,9 +135,8 @@ class Plan:
             made_of: of each contestant, all that its runs depend on.
         """
         places = sorted(word for word in self.common if key_of(word) in ("dataset.root", "dataset.test"))
-        salts = [(contestant.name, contestant.salt) for contestant in self.contestants]
-        proposed = [self.batch] if self.batch else []  # earlier versions proposed nothing
-        described = [salts, self.budget, self.finalists, places, made_of, *proposed]
+        names = [(contestant.name, 0) for contestant in self.contestants]  # 0: one draw of points and seeds for all
+        described = [names, self.budget, self.finalists, places, made_of, *([BATCH] if self.proposes else [])]
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
     def command(self, folders: Sequence[str] = ()) -> str:
@@ -178,15 +148,13 @@ class Plan:
         listed = [*itertools.takewhile(lambda own: own.words == (f"loss={own.name}",), self.contestants)]
         listed = listed if len(listed) > 1 or len(self.contestants) == 1 else []
         others = self.contestants[len(listed) :]
-        rows = {own.name: " ".join([*own.words, *([f"salt={own.salt}"] if own.salt else [])]) for own in others}
+        rows = {own.name: " ".join(own.words) for own in others}
         words = [f"loss={','.join(own.name for own in listed)}"] if listed else []
         if rows:
             words.append(f"rows={yaml.safe_dump(rows, default_flow_style=True, sort_keys=False, width=10**6).strip()}")
         words += [*self.common, *(f"{key}={value}" for key, value in self.ranges.items())]
-        numbers = {name: getattr(self.whole, name) for name in NUMBERS}
-        depth = ["hours"] if self.budget else ["budget", *([] if self.hours else ["hours"])]  # what it became
-        words += [f"{name}={value:g}" for name, value in numbers.items() if name not in depth]
-        words += [f"metric={self.metric}", f"pairs={self.pairs}"]
+        words += [f"{name}={getattr(self, name):g}" for name in NUMBERS if name != "budget" or self.budget]
+        words += [f"metric={self.metric}"]
         own = [word for folder in folders for word in ("--config-dir", folder)]
         return " ".join(["contrastive compare", *map(_quoted, [*words, *own])])
 
@@ -207,13 +175,18 @@ def folder_name(name: str) -> str:
 
 
 def plan_from_dict(content: dict[str, Any]) -> Plan:
-    """The plan of which a record has the fields, also that of an earlier version, which proposed nothing."""
-    contestants = tuple(Contestant(**{**own, "words": tuple(own["words"])}) for own in content["contestants"])
-    return Plan(**{"batch": 0, **content, "contestants": contestants, "common": tuple(content["common"])})
+    """The plan that a record has, also one of an earlier version: with the points that were proposed at a time, 0 or
+    none of a search without a model, and the rows after which it was judged for the last time."""
+    known = {key: value for key, value in content.items() if key in Plan.__dataclass_fields__}
+    if "proposes" not in content:
+        known["proposes"] = bool(content.get("batch"))
+        known["level"] = LEVEL_ON_THE_WAY if content.get("planned", 0) >= 6 else LEVEL
+    contestants = tuple(Contestant(name=own["name"], words=tuple(own["words"])) for own in content["contestants"])
+    return Plan(**{**known, "contestants": contestants, "common": tuple(content["common"])})
 
 
 def read_plans(words: Sequence[str]) -> list[Plan]:
-    """A plan for each data set of `dataset=a,b`, which share the hours; one plan where there is no such list.
+    """A plan for each data set of `dataset=a,b`; one plan where there is no such list.
 
     Raises:
         ConfigError: as `read_plan`, a data set is there twice, or there is one contestant alone.
@@ -228,7 +201,7 @@ def read_plans(words: Sequence[str]) -> list[Plan]:
     plans = [read_plan([*common, f"dataset={name}"]) for name in names]
     if not plans[0].opponents:
         raise ConfigError(f"one contestant alone is tuned on one data set at a time: try dataset={names[0]}")
-    return [replace(plan, hours=plan.hours / len(names)) for plan in plans]
+    return plans
 
 
 def read_plan(words: Sequence[str]) -> Plan:
@@ -264,13 +237,13 @@ def read_plan(words: Sequence[str]) -> Plan:
     contestants = [*(contestants or _beside(rows, common)), *rows]
     if not contestants:
         raise ConfigError(f"nothing is compared: {EXAMPLE}")
-    if {"budget", "hours"} <= own.keys():
-        raise ConfigError("hours=4 stands for a budget: try one of the two")
     names = [contestant.name for contestant in contestants]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"two contestants are called {twice}: try other names in rows")
     if len({folder_name(name).lower() for name in names}) < len(names):  # some disks do not tell A from a
         raise ConfigError(f"{' and '.join(names)} differ in signs or case alone, and name folders: try other names")
+    if own.get("budget") == 1:
+        own["finalists"] = 0
     return Plan(contestants=tuple(contestants), common=tuple(common), ranges=ranges, **own)
 
 
@@ -298,10 +271,8 @@ def _own(key: str, value: str) -> Any:
             number = NUMBERS[key](value)
         except ValueError:
             raise ConfigError(f"{key} must be a number, got {value}: try {key}={3 if key != 'margin' else 1}") from None
-        if key in ("budget", "hours") and number <= 0:
-            raise ConfigError(
-                f"{key} must be above 0, got {value}: try {'budget=auto' if key == 'budget' else 'hours=4'}"
-            )
+        if key == "budget" and number <= 0:
+            raise ConfigError(f"budget must be above 0, got {value}: try budget=auto")
         return number
     if key == "rows":
         try:
@@ -367,11 +338,5 @@ def _sets(row: Contestant, key: str) -> bool:
 
 
 def _row(name: str, text: str) -> Contestant:
-    """A contestant of `rows`; `salt=1` among its words gives it points and seeds of its own."""
-    words = [word for word in _split(text, " ") if word]
-    salts = [word for word in words if word.startswith("salt=")]
-    typed = salts[-1].removeprefix("salt=") if salts else "0"
-    if not typed.isdecimal():
-        raise ConfigError(f"salt must be a number, got {typed}: try salt=1")
-    salt = int(typed)
-    return Contestant(name=str(name), words=tuple(word for word in words if word not in salts), salt=salt)
+    """A contestant of `rows`."""
+    return Contestant(name=str(name), words=tuple(word for word in _split(text, " ") if word))

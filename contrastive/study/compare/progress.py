@@ -1,5 +1,7 @@
 """What a comparison says on the terminal: before it runs, while it does, and at its end, when it writes its pages."""
 
+import hashlib
+import json
 import shutil
 import sys
 import textwrap
@@ -10,18 +12,22 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
+from contrastive.study.compare.check import faults
 from contrastive.study.compare.judge import power_text
-from contrastive.study.compare.outcome import comparison_record, datasets_record, number_of_looks
+from contrastive.study.compare.outcome import comparison_record, number_of_looks, over_datasets
+from contrastive.study.compare.plan import BATCH, folder_name
 from contrastive.study.compare.seal import other_comparisons
 from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.compare.trial import Trial, hours
 from contrastive.study.jobs import Run, print_end
+from contrastive.study.render.datasets import sentences
 from contrastive.study.render.effects import alone_right, claims_of, forest
 from contrastive.study.render.files import write_pages
-from contrastive.study.render.sentences import sentences, tuned_text
+from contrastive.study.render.sentences import tuned_text
 from contrastive.text import as_typed, clock, counted, marked, printable
 
 
@@ -30,11 +36,7 @@ def announcement(contest: Contest) -> str:
     plan = contest.plan
     searched, again, searches = "nothing is searched, ", "", ""
     if plan.budget > 1:
-        first = (
-            f" ({plan.n_first} of them spread evenly, then {plan.batch} at a time)"
-            if plan.n_first < plan.budget
-            else ""
-        )
+        first = f" ({plan.n_first} of them spread evenly, then {BATCH} at a time)" if plan.n_first < plan.budget else ""
         last = f"{plan.finalists} finalists with two more seeds, " if plan.finalists else ""
         searched = f"{plan.budget} points{first}, {last}"
         again, searches = " and as many of the default settings", f", {counted(plan.searches, 'search')}"
@@ -64,7 +66,7 @@ def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, dev
     lines.append(f"  {left} to go at most on {device}: {needed}, {n_parallel} at a time")
     n_images = next(iter(trials.values())).n_images
     if contest.plan.opponents:
-        looks = number_of_looks(contest.base, contest.plan.whole, keep=False)
+        looks = number_of_looks(contest.base, contest.plan, keep=False)
         lines.append(f"  {power_text(replace(contest.plan, looks=looks), n_images, accuracy_so_far(contest))}")
     return "\n".join(lines)
 
@@ -90,25 +92,21 @@ class Lines:
     """A line for each stage and each run that ends; on a terminal one that is rewritten, and one for each failure.
 
     Args:
-        before: of every line, such as the data set.
         trials: for the time that is left; {} = it is not told.
         n_parallel: runs at a time.
-        later: hours of the comparisons after this one, one run at a time.
         is_live: whether standard output is a terminal that nothing else writes to.
     """
 
     def __init__(
         self,
         contest: Contest,
-        before: str = "",
         *,
         trials: Mapping[str, Trial] | None = None,
         n_parallel: int = 1,
-        later: float = 0.0,
         is_live: bool = False,
     ) -> None:
-        self.contest, self.before, self.is_live = contest, before, is_live
-        self.trials, self.n_parallel, self.later = trials or {}, n_parallel, later
+        self.contest, self.is_live = contest, is_live
+        self.trials, self.n_parallel = trials or {}, n_parallel
         self.stage, self.until = "", 0.0
         self.since, self.expected = time.monotonic(), 0.0  # of the runs that began last, in seconds
 
@@ -116,11 +114,10 @@ class Lines:
         """Say what is run next, and how long all takes at the pace of the runs before."""
         now = time.monotonic()
         stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
-        self.stage = f"{self.before}{' and '.join(stages)}: {counted(len(runs), 'run')}"
+        self.stage = f"{' and '.join(stages)}: {counted(len(runs), 'run')}"
         if self.trials:
             pace = (now - self.since) / self.expected if self.expected else 1.0
-            left = hours(self.contest, self.trials) + self.later
-            self.until = now + 3600 * pace * left / self.n_parallel
+            self.until = now + 3600 * pace * hours(self.contest, self.trials) / self.n_parallel
             self.expected = 60 * sum(self.trials[run.row].minutes for run in runs) / self.n_parallel
         self.since = now
         self._say("")
@@ -149,38 +146,37 @@ class Lines:
             print(text, flush=True)
 
 
-def lines_of(
-    contests: Sequence[Contest], trials: Sequence[Mapping[str, Trial]], *, n_parallel: int, is_live: bool
-) -> list[Lines]:
-    """The lines of the comparison on each data set.
-
-    Args:
-        trials: of each; none where every run is done.
-    """
-    needed = [hours(contest, own) if own else 0.0 for contest, own in zip(contests, trials, strict=True)]
-    return [
-        Lines(contest, f"{contest.dataset}, " if len(contests) > 1 else "", trials=trials[i], n_parallel=n_parallel,
-              later=sum(needed[i + 1 :]), is_live=is_live)
-        for i, contest in enumerate(contests)
-    ]  # fmt: skip
-
-
 def base_of(contests: Sequence[Contest]) -> Path:
-    """The folder of a comparison, on one data set or several; its pages lie beside it."""
-    return contests[0].base if len(contests) == 1 else contests[0].base.parent
+    """The folder of a comparison on one data set; of one over several there are only pages beside it."""
+    first = contests[0]
+    if len(contests) == 1:
+        return first.base
+    common = [word for word in first.plan.common if key_of(word) != "dataset"]
+    code = {key: value for key, value in first.made_of.items() if key != "contestants"}
+    made_of = [first.plan.contestants, common, first.plan.ranges, first.plan.finalists, first.plan.budget, code]
+    digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:8]
+    names = "+".join(own.name for own in first.plan.contestants)
+    return first.base.with_name(f"{folder_name(f'datasets-{names}')[:80]}-{digest}-{first.plan.metric}")
 
 
 def answer(contests: Sequence[Contest]) -> str:
-    """What came out: on one data set, or over several, after `run_each` has said what came out on each."""
+    """What came out: on one data set, or on each of several and over all."""
+    said = [conclude(contest) for contest in contests]
     if len(contests) == 1:
-        return conclude(contests[0])
-    record = datasets_record(contests)
-    return "\n".join(["", *_verdicts(record), "", *forest(record), "", *_pages(record, base_of(contests))])
+        return said[0]
+    each = [f"\n{contest.dataset}:{text}" for contest, text in zip(contests, said, strict=True)]
+    parts = {one.dataset: json.loads(one.base.with_name(f"{one.base.name}.json").read_text()) for one in contests}
+    record = over_datasets(parts, base_of(contests))
+    return "\n".join([*each, "", *_verdicts(record), "", *_pages(record, base_of(contests))])
 
 
 def conclude(contest: Contest) -> str:
     """Judge a comparison on one data set, write its pages, and say what came out."""
     record = comparison_record(contest)
+    if said := faults(record):
+        raise ConfigError(
+            f"there is no verdict, {'; '.join(said)}: try rm -r {as_typed(contest.base)} and the same command again"
+        )
     alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
     images = map(_wrapped, alone_right(record))
     picture = ["", *drawn] if (drawn := forest(record)) else []
@@ -202,7 +198,7 @@ def _pages(record: dict[str, Any], base: Path) -> list[str]:
     write_pages(record, base)
     path = base.with_name(f"{base.name}.html")
     sheet = "-effects.csv" if claims_of(record) else ".csv"
-    table = f"table       {as_typed(base)}.md, {sheet}, .tex and .json"
+    table = f"table       {as_typed(base)}.md{'' if 'datasets' in record else f', {sheet}, .tex'} and .json"
     try:
         from contrastive.study.render.page import page  # late: only the page needs its packages
 

@@ -1,9 +1,4 @@
-"""One comparison, one code: what its runs are made of is read once and copied into its folder, and they import that.
-
-BASE/code/       the user's own modules, with what they import from the user's folders
-BASE/options/    the YAMLs of --config-dir
-BASE/plan.json   hashes of the code, the configurations and the data
-"""
+"""One comparison, one code: hashes of what its runs are made of stand in BASE/plan.json, and an edit stops it."""
 
 import hashlib
 import json
@@ -11,32 +6,60 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
-from contrastive.files import atomic, write_text
-from contrastive.run.provenance import own_sources, package_hash
+from contrastive.files import file_hash, write_text
+from contrastive.run.provenance import package_hash
+from contrastive.schema import read_json
 from contrastive.study.compare.stages import Contest
+from contrastive.study.jobs import Compose
 
-PLAN, CODE, OPTIONS = "plan.json", "code", "options"
-DEPTHS = ("*.yaml", "*/*.yaml", "*/*/*.yaml")  # of a folder of --config-dir; runs may lie in it, deeper
-
-
-Sources = Mapping[str, Mapping[str, bytes]]  # {CODE or OPTIONS: {path: content}}
+PLAN = "plan.json"
+SOURCES = [f"{depth}*.{kind}" for depth in ("", "*/", "*/*/") for kind in ("py", "yaml")]  # runs may lie deeper
 
 
-def read_sources(targets: Sequence[str], folders: Sequence[Path]) -> Sources:
-    """The user's own files as they are now: the modules that `_target_`s name, with what they import, and the YAMLs of
-    folders, the first of a name."""
-    options: dict[str, bytes] = {}
-    for folder in folders:
-        for file in sorted(file for depth in DEPTHS for file in folder.glob(depth)):
-            options.setdefault(file.relative_to(folder).as_posix(), file.read_bytes())
-    return {CODE: {place: file.read_bytes() for place, file in own_sources(targets).items()}, OPTIONS: options}
+class Sealed(TypedDict):
+    """What a comparison began with: `made_of` as `Contest` has it, and {settings of a dataset: hash of the data}."""
+
+    made_of: dict[str, Any]
+    data: dict[str, str]
 
 
-def seal(contest: Contest, sources: Sources, data: Mapping[str, str]) -> None:
-    """Copy the sources into the comparison's folder and write its plan.json.
+def code_of(folders: Sequence[Path]) -> dict[str, str]:
+    """Hashes of the code of all runs: this package, and the folders of --config-dir."""
+    found = {"package": package_hash()}
+    for i, folder in enumerate(folders):
+        files = sorted(file for depth in SOURCES for file in folder.glob(depth) if file.is_file())
+        hashes = [(file.relative_to(folder).as_posix(), file_hash(file)) for file in files]
+        found[f"folder {i + 1}"] = hashlib.sha256(json.dumps(hashes).encode()).hexdigest()[:16]
+    return found
+
+
+def check_code(contest: Contest) -> None:
+    """Raise ConfigError if this package or a folder of --config-dir was edited since the comparison began."""
+    if any(contest.made_of.get(name) != now for name, now in code_of(contest.folders).items()):
+        edited = " or ".join(["contrastive itself", *map(str, contest.folders)])
+        raise ConfigError(
+            f"the code of {edited} changed while this comparison ran: undo that and try the same command again; with "
+            "the new code it is another comparison, which begins anew"
+        )
+
+
+def unchanged(contest: Contest, compose: Compose) -> Compose:
+    """Composes a run where the code is still that of the comparison, see `check_code`."""
+
+    def composed(overrides: Sequence[str]) -> DictConfig:
+        check_code(contest)
+        return compose(overrides)
+
+    return composed
+
+
+def seal(contest: Contest, data: Mapping[str, str]) -> None:
+    """Write the comparison's plan.json.
 
     Args:
         data: {settings of a dataset: hash of the data} as the trials found them.
@@ -44,43 +67,22 @@ def seal(contest: Contest, sources: Sources, data: Mapping[str, str]) -> None:
     Raises:
         ConfigError: the data are other than those that the comparison began with.
     """
-    for folder, files in sources.items():
-        (contest.base / folder).mkdir(parents=True, exist_ok=True)
-        for place, content in files.items():
-            with atomic(contest.base / folder / place) as part:
-                part.write_bytes(content)
-    before = read_sealed(contest.base).get("data", {})
+    before = read_sealed(contest.base)["data"]
     if others := [key for key, now in data.items() if before.get(key, now) != now]:
         own = "dataset.name=NAME" if "dataset.name" in json.loads(others[0])[0] else "dataset.root=PATH"
         raise ConfigError(
             f"the data are other than those that {contest.base} began with: put them back, or try {own} for a "
             "comparison on these"
         )
-    hashes = {
-        folder: {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
-        for folder, files in sources.items()
-    }
-    plan = asdict(contest.plan)
-    if (file := contest.base / PLAN).exists():  # the hours that became this budget find it again
-        plan["hours"] = plan["hours"] or json.loads(file.read_text())["plan"].get("hours", 0)
-    record = {"plan": plan, "made_of": contest.made_of, **hashes, "data": {**before, **data}}
+    record = {"plan": asdict(contest.plan), "made_of": contest.made_of, "data": {**before, **data}}
     write_text(contest.base / PLAN, json.dumps(record, indent=1))
 
 
-def read_sealed(base: Path) -> dict[str, Any]:
-    """The content of plan.json without the plan; {} where there is none."""
+def read_sealed(base: Path) -> Sealed:
+    """What plan.json says that a comparison began with; nothing where there is none."""
     file = base / PLAN
-    content: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    return {key: value for key, value in content.items() if key != "plan"}
-
-
-def check_package(contest: Contest) -> None:
-    """Raise ConfigError if this package was edited since the comparison began: its code is not copied."""
-    if contest.made_of.get("package") != package_hash():
-        raise ConfigError(
-            "the code of contrastive itself changed while this comparison ran: undo that and run the same command "
-            "again; with the new code it is another comparison, which begins anew"
-        )
+    content: Sealed = read_json(file, Sealed) if file.exists() else {"made_of": {}, "data": {}}
+    return {"made_of": content["made_of"], "data": content["data"]}
 
 
 def other_comparisons(base: Path) -> list[str]:

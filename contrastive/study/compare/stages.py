@@ -14,16 +14,17 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import LAST, RunState, read_failure, read_result, run_state
 from contrastive.run.finished import replaced_sources
-from contrastive.study.compare.plan import Contestant, Plan, folder_name
+from contrastive.schema import read_json
+from contrastive.study.compare.plan import BATCH, Contestant, Plan, folder_name
 from contrastive.study.compare.propose import proposals, smoothed
-from contrastive.study.compare.space import Knob, is_same, points
+from contrastive.study.compare.space import Knob, points
 from contrastive.study.jobs import Run
 from contrastive.study.spec import merge_overrides
 from contrastive.text import as_typed
 
-# A seed tells its place: salt · 10⁶ + (search + 1) · 1000 + 0, 1, 2 for the search and its finalists, + 100, 101, ...
+# A seed tells its place: (search + 1) · 1000 + 0, 1, 2 for the search and its finalists, + 100, 101, ...
 # for the final runs. So no final run repeats a seed that chose the settings, nor one of another search (up to 900).
-SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
+SEEDS_OF_A_SEARCH, FIRST_FINAL = 1000, 100
 CHECKPOINTS = Path(LAST).parent  # of a run
 WORST = float("-inf")
 PROPOSED = "proposed.json"  # of a search of a contestant: the points that its model proposed so far
@@ -55,7 +56,6 @@ class Contest:
         folders: of options and modules of one's own.
         made_of: all that its runs depend on, hashed: the package, of each contestant its configuration, modules and
             ranges.
-        targets: what the configurations of the contestants name.
     """
 
     plan: Plan
@@ -67,7 +67,6 @@ class Contest:
     left_alone: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     folders: tuple[Path, ...] = ()
     made_of: Mapping[str, Any] = field(default_factory=dict)
-    targets: tuple[str, ...] = ()
 
     @property
     def failures(self) -> dict[str, str]:
@@ -147,7 +146,10 @@ class Contest:
             is_other = any(session.get("package", package) != package for session in sessions)
             if is_other or any(own_modules.get(name, hash) != hash for name, hash in made_by):
                 edited.append(run)
-            if not self._is_at_its_point(run, state.config):
+            typed = [
+                word for word in state.environment.get("overrides", []) if not word.startswith(("hydra", "+hydra"))
+            ]
+            if sorted(typed) != sorted(run.overrides):
                 moved.append(run)
             data = state.environment["data"]
             if seen.setdefault(data_key(state.config), data) != data:
@@ -159,19 +161,13 @@ class Contest:
         unlike = _unlike_their_pair(finals)
         for made, runs in {
             "by other code than this comparison began with": edited,
-            "at another point than the search chooses now": moved,  # as after a failure was removed
+            "with other settings than belong there now": moved,  # as after a failure was removed, or a folder copied
             "on other data than this comparison began with": other,
             "from other weights or images of transfer than there are now": replaced,
             "on another kind of machine, precision or version of torch than the newest run of their seed": unlike,
         }.items():
             if runs:
                 raise ConfigError(_of_others(runs, made))
-
-    def _is_at_its_point(self, run: Run, config: Mapping[str, Any]) -> bool:
-        """Whether a run was trained at the point that its words name; its folder does not tell that of a final run."""
-        typed, told = {key_of(word): word.partition("=")[2] for word in run.overrides}, flatten(config)
-        numbers = [knob.key for knob in self.knobs[run.row] if isinstance(told.get(knob.key), int | float)]
-        return all(is_same(told[key], typed[key]) for key in numbers if key in typed)
 
     def _runs(self, own: Contestant, search: int) -> Iterator[Run]:
         """The runs of a contestant in one search, as far as they are known."""
@@ -189,7 +185,7 @@ class Contest:
 
     def has_defaults(self, own: Contestant) -> bool:
         """Whether a contestant also runs as it comes: beside a search, the first of those with the same settings."""
-        same = next(other for other in self.plan.contestants if (other.fixed, other.salt) == (own.fixed, own.salt))
+        same = next(other for other in self.plan.contestants if other.fixed == own.fixed)
         return self.plan.budget > 1 and same is own
 
     def points(self, own: Contestant, search: int) -> list[dict[str, str]]:
@@ -198,13 +194,13 @@ class Contest:
         if self.plan.budget == 1:
             return []
         file = self._folder(own, search) / PROPOSED
-        return [*self.first_points(own, search), *(json.loads(file.read_text()) if file.exists() else [])]
+        return [*self.first_points(own, search), *(read_json(file, list[dict[str, str]]) if file.exists() else [])]
 
     def first_points(self, own: Contestant, search: int) -> list[dict[str, str]]:
-        """The points that follow from no value, which methods of one salt share."""
+        """The points that follow from no value, which all methods share."""
         if not self.knobs[own.name]:
             return [{}]
-        return points(self.knobs[own.name], self.plan.n_first, draw=_draw(own, search))
+        return points(self.knobs[own.name], self.plan.n_first, draw=search)
 
     def _n_points(self, own: Contestant) -> int:
         """Points of a whole search."""
@@ -218,13 +214,13 @@ class Contest:
         A run is of the point that is written, whatever another version of a library would propose.
         """
         known = self.points(own, search)
-        if (n := min(self.plan.batch, self._n_points(own) - len(known))) <= 0:
+        if (n := min(BATCH, self._n_points(own) - len(known))) <= 0:
             return
         tried = [(self.settings(own, point), [value]) for i, point in enumerate(known)
                  if (value := self._value(self._searched(own, search, i, point, 0))) is not None]  # fmt: skip
         if len(tried) < len(known):
             return
-        new = proposals(self.knobs[own.name], tried, n, draw=_draw(own, search) + len(known))
+        new = proposals(self.knobs[own.name], tried, n, draw=search + len(known))
         more = [*known[self.plan.n_first :], *new]
         write_text(self._folder(own, search) / PROPOSED, json.dumps(more, indent=1))
 
@@ -278,7 +274,7 @@ class Contest:
         """The runs that are judged, with fresh seeds on all training images."""
         folder = self._folder(own, search) / ("final" if point else "default")
         words = self._words(own, point)
-        first = _first_seed(own, search) + FIRST_FINAL
+        first = _first_seed(search) + FIRST_FINAL
         as_it_comes = "" if point or self.plan.budget == 1 else " as it comes"
         return [
             Run(overrides=(*words, f"seed={seed}"), path=folder / f"seed={seed}", stage="final", row=own.name,
@@ -291,7 +287,7 @@ class Contest:
         return [self._searched(own, search, i, point, extra) for extra in (0, 1, 2)]
 
     def _searched(self, own: Contestant, search: int, i: int, point: Mapping[str, str], extra: int) -> Run:
-        seed = _first_seed(own, search) + extra
+        seed = _first_seed(search) + extra
         evaluator = self.plan.evaluator
         words = merge_overrides(
             [word for word in self._words(own, point) if not _is_left_out(key_of(word), evaluator)],
@@ -335,7 +331,7 @@ def data_key(config: Mapping[str, Any]) -> str:
 
 def search_of(seed: int) -> int:
     """The search that a final seed belongs to, counted from 0."""
-    return seed % SEEDS_OF_A_SALT // SEEDS_OF_A_SEARCH - 1
+    return seed // SEEDS_OF_A_SEARCH - 1
 
 
 def _unlike_their_pair(finals: Mapping[Run, RunState]) -> list[Run]:
@@ -355,13 +351,8 @@ def _of_others(runs: Sequence[Run], made: str) -> str:
     return f"{who} trained {made}: try rm -r {folders} and the same command again"
 
 
-def _draw(own: Contestant, search: int) -> int:
-    """Of random numbers: another one for each search and salt."""
-    return search + SEEDS_OF_A_SEARCH * own.salt
-
-
-def _first_seed(own: Contestant, search: int) -> int:
-    return SEEDS_OF_A_SALT * own.salt + SEEDS_OF_A_SEARCH * (search + 1)
+def _first_seed(search: int) -> int:
+    return SEEDS_OF_A_SEARCH * (search + 1)
 
 
 def _is_left_out(key: str, evaluator: str) -> bool:

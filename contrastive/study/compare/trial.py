@@ -4,7 +4,7 @@ import contextlib
 import io
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,10 +16,8 @@ from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result
-from contrastive.study.compare.plan import Plan, auto_budget
 from contrastive.study.compare.stages import Contest, data_key
 from contrastive.study.jobs import Compose, Run, minutes_of
-from contrastive.text import counted
 
 
 class Trial(NamedTuple):
@@ -57,28 +55,6 @@ def try_contestants(
             raise ConfigError(f"{task.name} cannot be trained: {result}")
         found[task.name] = result
     return {name: found[name] for name in words}
-
-
-def deepest(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int) -> Plan:
-    """The plan with the largest budget whose runs end in its hours, at most four times what auto gives.
-
-    Raises:
-        ConfigError: not even the smallest search fits.
-    """
-    plan = contest.plan
-
-    def needed(budget: int) -> float:
-        one = replace(contest, plan=replace(plan, budget=budget))
-        return sum(one.n_runs(own) * trials[own.name].minutes for own in plan.contestants) / 60 / n_parallel
-
-    least = max(2, plan.finalists)
-    for budget in range(4 * auto_budget(contest.knobs), least - 1, -1):
-        if needed(budget) <= plan.hours:
-            return replace(plan, budget=budget)
-    raise ConfigError(
-        f"a search of {counted(least, 'point')} takes about {needed(least):.2g} hours here, and hours={plan.hours:g}: "
-        "try more of them, fewer seeds, or fewer epochs"
-    )
 
 
 def hours(contest: Contest, trials: Mapping[str, Trial]) -> float:

@@ -11,11 +11,10 @@ from contrastive.study.render.sentences import untuned
 from contrastive.text import format_grid
 
 LEGEND = (
-    "effect: mean difference with its interval. All intervals of a comparison are right together in 95 % of cases, "
-    "also where it is looked at on the way. better or worse: 0 is outside; equal: it lies within the margin. p: "
-    "corrected in the same way. worse, within, better: how likely the method is worse by more than the margin, within "
-    "it, better by more. P: the probability that a run of the one is ahead of a run of the other. found: the "
-    "difference that so many rows find with 80 %."
+    "effect: mean difference with its interval. All intervals of a comparison are right together in 95 % of cases. "
+    "better or worse: 0 is outside; equal: it lies within the margin. p: corrected in the same way. worse, within, "
+    "better: how likely the method is worse by more than the margin, within it, better by more. P: the probability "
+    "that a run of the one is ahead of a run of the other. found: the difference that so many rows find with 80 %."
 )
 TICKS = "each search, or seed"
 
@@ -111,10 +110,9 @@ def protocol_of_one(record: Mapping[str, Any]) -> str:
     if plan.budget > 1 and (alone := untuned(record)):
         searched += f" Nothing was searched of {' and '.join(alone)}."
     seeds = f"{plan.seeds} fresh seeds, common to all methods{' and new for each search' if plan.searches > 1 else ''}"
-    stop = f", after {plan.rows} of at most {plan.planned}" if plan.rows < plan.planned else ""
     several = f" The plan was changed and judged again {times(plan.looks - 1)}." if plan.looks > 1 else ""
     return (
-        f"{searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images{stop}; the test split "
+        f"{searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images; the test split "
         f"chose nothing.{several} {_variance_text(record)} Not covered: other training images, other networks, longer "
         "training."
     )

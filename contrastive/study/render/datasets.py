@@ -1,62 +1,87 @@
-"""What is said of a comparison over data sets: the verdicts over all beside those on each."""
+"""What is said of a comparison over data sets: the verdicts over all, beside those on each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from contrastive.study.compare.plan import AUTO, plan_from_dict
-from contrastive.study.render.comparison import protocol_of_one, times
-from contrastive.study.render.effects import Record, effects, first_part, plan_of
-from contrastive.study.render.sentences import sentences
+from contrastive.study.compare.plan import Plan
+from contrastive.study.render.claims import interval_text
+from contrastive.study.render.comparison import times
+from contrastive.study.render.effects import Record, metric_of, plan_of
+from contrastive.study.render.sentences import about, found, graded, named
+from contrastive.study.render.sentences import sentences as sentences_on_one
 from contrastive.text import format_grid
 
 LEGEND = (
-    "effect: mean difference with its interval; over the data sets it is what other data sets like these would give. "
-    "The intervals of one data set are right together in 95 % of cases, and so are those over the data sets. better or "
-    "worse: 0 is outside; equal: it lies within the margin. worse, within, better: how likely the method is worse by "
-    "more than the margin, within it, better by more. found: the difference that n rows find with 80 %; over the data "
-    "sets they are the rows."
+    "effect: mean difference with its interval; over the data sets it is what other data sets like these would give, a "
+    "paired t-test whose rows are data sets. The intervals of one data set are right together in 95 % of cases, and so "
+    "are those over the data sets. better or worse: 0 is outside; equal: it lies within the margin."
 )
-TICKS = "each data set"
+
+
+def first_part(record: Record) -> Record:
+    """The record on the first data set, of which the plan is common to all."""
+    part: Record = next(iter(record["datasets"].values()))
+    return part
+
+
+def sentences(record: Record) -> list[str]:
+    """One sentence for each pair, on one data set or over several."""
+    if "datasets" not in record:
+        return sentences_on_one(record)
+    part = first_part(record)
+    return [sentence(claim, plan_of(part), metric_of(part)) for claim in record["judged"]]
+
+
+def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+    """The verdict over the data sets; undecided, with how likely each answer is."""
+    name, against, n = named(claim, plan), claim["against"], claim["n"]
+    if claim["verdict"] == "failed":
+        return f"{name}: failed, {' and '.join(claim['broke'])} failed on {claim['failed']} of {n} data sets"
+    if claim["same"]:
+        return f"{name}: the same runs as {against} on all data sets"
+    if claim["low"] is None:
+        return (
+            f"{name}: undecided against {against}, {claim['effect']:+z.1f} points by {metric} on each of {n} data sets"
+        )
+    said = f"{name}: {found(claim, plan, metric)} over {n} data sets, ahead on {claim['ahead']}"
+    if claim["verdict"] != "undecided":
+        return said
+    enough = claim["decide"]
+    needed = f", about {about(enough)} decide for sure" if enough is not None and enough > n else ""
+    power = f"{n} such data sets find a difference of {claim['found']:.1f} points in 80 %{needed}"
+    return f"{said}: {graded(claim, plan)}. {power}"
+
+
+def grid(record: Record) -> list[list[str]]:
+    """Each pair on each data set and over all, the head first."""
+    parts: Mapping[str, Record] = record["datasets"]
+    rows = [["method", "against", "data set", "verdict", "effect [interval]"]]
+    for i, over in enumerate(record["judged"]):
+        said = [(name, part["comparison"]["judged"][i]) for name, part in parts.items()]
+        for name, claim in [*said, (f"all {len(parts)} data sets", over)]:
+            rows.append([claim["name"], claim["against"], name, claim["verdict"], interval_text(claim)])
+    return rows
 
 
 def command(record: Record) -> str:
     """What to type for this comparison."""
-    plan, parts = plan_of(record), record["datasets"].values()
-    common = [word for word in plan.common if not word.startswith("dataset=")]
-    hours = sum(plan_from_dict(part["comparison"]["plan"]).hours for part in parts)
-    common.append(f"dataset={','.join(record['datasets'])}")
-    whole = replace(plan, common=tuple(common), hours=hours, budget=AUTO if hours else plan.budget)
-    return whole.command(first_part(record)["comparison"].get("folders", ()))
+    part = first_part(record)
+    common = [word for word in plan_of(part).common if not word.startswith("dataset=")]
+    plan = replace(plan_of(part), common=(*common, f"dataset={','.join(record['datasets'])}"))
+    return plan.command(part["comparison"].get("folders", ()))
 
 
-def notes(record: Record) -> list[str]:
-    """What lies in the same folder and is not in the verdict, which a reader has to know."""
-    return [f"not in this verdict, though it lies in the same folder: {name}" for name in record["left_out"]]
-
-
-def protocol_text(record: Record) -> str:
-    """What was run and how it was judged: a paragraph for the methods section of a paper."""
-    searched = [protocol_of_one(part) for part in record["datasets"].values()]
-    each = " ".join(f"{name}: {text}" for name, text in zip(record["datasets"], searched, strict=True))
-    each = f"The same was done on each. {searched[0]}" if len(set(searched)) == 1 else each
+def looks(record: Record) -> Sequence[str]:
+    """How often it was judged, where that was more than once."""
     again = record["looks"] - 1
-    several = f" Data sets or plan were changed and judged again {times(again)}." if again else ""
-    return (
-        f"Protocol: the methods were compared on {_listed(list(record['datasets']))}. {each} Over the data sets the "
-        "mean difference has the interval of a paired t-test whose rows are data sets (simultaneous 95 %, Bonferroni "
-        f"over pairs): it allows for other data sets like these.{several}"
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return [f"Data sets or plan were changed and judged again {times(again)}."] if again else []
 
 
 def markdown(record: Record) -> str:
     """The whole page."""
-    parts = [
-        f"{record['title']}: test split, accuracies in percent.",
-        "\n".join(f"- {text}" for text in sentences(record)), format_grid(effects(record)), LEGEND,
-        "\n".join(f"- {text}" for text in notes(record)), protocol_text(record), f"Command: `{command(record)}`",
-    ]  # fmt: skip
-    return "\n\n".join(part for part in parts if part)
+    said = "\n".join(f"- {text}" for text in sentences(record))
+    return "\n\n".join([
+        f"{record['title']}: test split, accuracies in percent.", said, format_grid(grid(record)), LEGEND,
+        *looks(record), f"Command: `{command(record)}`",
+    ])  # fmt: skip

@@ -1,5 +1,4 @@
-"""The verdicts of a comparison as cells, numbers, lines of text and claims of a chart: on one data set, or on each of
-several and over all."""
+"""The verdicts of a comparison as cells, numbers, lines of text and claims of a chart."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
@@ -7,30 +6,24 @@ from typing import Any
 
 from contrastive.study.compare.judge import compared, paired_runs
 from contrastive.study.compare.plan import Plan, plan_from_dict
-from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
+from contrastive.study.compare.stages import search_of
 from contrastive.study.render.claims import interval_text
 from contrastive.text import counted, spreadsheet
 
 GRADES = ("worse", "within", "better")
 HEAD_OF_NUMBERS = ["p", "over", "n", "P", "found"]
-HEAD = ["method", "against", "data set", "verdict", "effect [interval]", *GRADES, *HEAD_OF_NUMBERS]
+HEAD = ["method", "against", "verdict", "effect [interval]", *GRADES, *HEAD_OF_NUMBERS]
 Record = Mapping[str, Any]
 
 
-def first_part(record: Record) -> Record:
-    """The record on the first data set, of which a plan is common to all."""
-    part: Record = next(iter(record["datasets"].values())) if "datasets" in record else record
-    return part
-
-
 def plan_of(record: Record) -> Plan:
-    return plan_from_dict(first_part(record)["comparison"]["plan"])
+    return plan_from_dict(record["comparison"]["plan"])
 
 
 def metric_of(record: Record) -> str:
     """What the judged metric is called."""
     metric = plan_of(record).metric
-    return str(first_part(record)["metrics"].get(metric, metric))
+    return str(record["metrics"].get(metric, metric))
 
 
 def claims_of(record: Record) -> list[dict[str, Any]]:
@@ -39,26 +32,15 @@ def claims_of(record: Record) -> list[dict[str, Any]]:
     return own
 
 
-def by_dataset(record: Record) -> list[tuple[str, Mapping[str, Any]]]:
-    """(data set, what is said of a pair there), pair after pair; the verdict over all data sets comes last of each.
-    Where there is one data set, it has no name."""
-    parts = record.get("datasets", {})
-    said: list[tuple[str, Mapping[str, Any]]] = []
-    for i, claim in enumerate(claims_of(record)):
-        said += [(name, part["comparison"]["judged"][i]) for name, part in parts.items()]
-        said.append((f"all {len(parts)} data sets" if parts else "", claim))
-    return said
-
-
 def effects(record: Record) -> list[list[str]]:
     """The verdicts as cells, the head first."""
     rows = [
-        [claim["name"], claim["against"], where, claim["verdict"], interval_text(claim), *grades(claim),
+        [claim["name"], claim["against"], claim["verdict"], interval_text(claim), *grades(claim),
          "" if claim["p"] is None else f"{claim['p']:.3f}", claim["over"], str(claim["n"]),
          *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found"))]
-        for where, claim in by_dataset(record)
+        for claim in claims_of(record)
     ]  # fmt: skip
-    return [[*row[:2], *row[2 if "datasets" in record else 3 :]] for row in [HEAD, *rows]]
+    return [HEAD, *rows]
 
 
 def effects_csv(record: Record) -> str:
@@ -66,9 +48,8 @@ def effects_csv(record: Record) -> str:
     import pandas as pd  # late: it takes a second
 
     keys = ["name", "against", "verdict", "effect", "low", "high", "p", *GRADES, "p_better", "n", "over"]
-    rows = [{"data set": where, **{key: claim[key] for key in keys}} for where, claim in by_dataset(record)]
-    table = pd.DataFrame(rows)
-    return spreadsheet(table if "datasets" in record else table[keys], float_format="%.4f")
+    rows = [{key: claim[key] for key in keys} for claim in claims_of(record)]
+    return spreadsheet(pd.DataFrame(rows), float_format="%.4f")
 
 
 def grades(claim: Mapping[str, Any]) -> list[str]:
@@ -82,30 +63,27 @@ def differences(record: Mapping[str, Any], claim: Mapping[str, Any]) -> list[flo
     each: list[dict[int, list[float]]] = [{}, {}]
     for own, name in zip(each, (claim["name"], claim["against"]), strict=True):
         for run in rows[name]:
-            place = search_of(run["seed"]) if plan.searches > 1 else run["seed"] % SEEDS_OF_A_SALT
+            place = search_of(run["seed"]) if plan.searches > 1 else run["seed"]
             own.setdefault(place, []).append(run["test"][plan.metric])
     ours, theirs = each
     return [round(mean(ours[place]) - mean(theirs[place]), 2) for place in ours if place in theirs]
 
 
 def forest_claims(record: Record) -> list[dict[str, Any]]:
-    """The effects as claims, for their chart; that over the data sets has a tick for each."""
+    """The effects as claims, for their chart."""
     return [
-        {"claim": f"{f'{where}: ' if where else ''}{claim['name']} - {claim['against']}: {claim['verdict']}",
+        {"claim": f"{claim['name']} - {claim['against']}: {claim['verdict']}",
          "better": claim["name"], "worse": claim["against"], "metric": metric_of(record), "gap": 0,
          "published_effect": None, "source": "",
          **{key: claim[key] for key in ("effect", "low", "high", "n", "p", "verdict")},
-         "each": claim.get("each", []) if where else differences(record, claim)}
-        for where, claim in by_dataset(record) if claim["low"] is not None
+         "each": differences(record, claim)}
+        for claim in claims_of(record) if claim["low"] is not None
     ]  # fmt: skip
 
 
 def forest(record: Record) -> list[str]:
     """The effects as lines of text, see `bars`."""
-    named = [
-        (f"{claim['name']} - {claim['against']}{f', {where}' if where else ''}", claim)
-        for where, claim in by_dataset(record)
-    ]
+    named = [(f"{claim['name']} - {claim['against']}", claim) for claim in claims_of(record)]
     return bars(named, plan_of(record).margin)
 
 
@@ -135,10 +113,9 @@ def bars(lines: Sequence[tuple[str, Mapping[str, Any]]], margin: float, width: i
 
 
 def alone_right(record: Mapping[str, Any]) -> list[str]:
-    """How many test images only one of a pair is right about, a sentence for each pair whose runs tell; none over data
-    sets."""
-    rows, said = {row["name"]: row["runs"] for row in record.get("rows", [])}, []
-    for claim in record.get("comparison", {}).get("judged", []):
+    """How many test images only one of a pair is right about, a sentence for each pair whose runs tell."""
+    rows, said = {row["name"]: row["runs"] for row in record["rows"]}, []
+    for claim in claims_of(record):
         pairs = paired_runs(rows, claim["name"], claim["against"])
         if (
             not pairs

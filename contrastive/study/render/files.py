@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.files import write_text
+from contrastive.study.compare.check import faults
 from contrastive.study.compare.outcome import judged_again
-from contrastive.study.compare.whole import faults
 from contrastive.study.frame import record_frame
 from contrastive.study.judge import judge_claims
 from contrastive.study.record import read_record
-from contrastive.study.render import comparison, datasets
+from contrastive.study.render import comparison
 from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.effects import HEAD_OF_NUMBERS, claims_of, effects, effects_csv
 from contrastive.study.render.latex import N_COLUMNS, escape, latex
@@ -23,14 +23,13 @@ RECORD = "record.json"  # of a study, in its folder
 
 
 def write_pages(record: dict[str, Any], base: Path) -> str:
-    """Write base.md, .tex and .json, of a table base.csv and of a comparison base-effects.csv, too; returns the
-    Markdown."""
+    """Write base.md and .json, of a table and of a comparison on one data set base.csv and .tex, too, and of the latter
+    base-effects.csv; returns the Markdown."""
     text = page(record)
-    content = {".md": f"{text}\n", ".tex": f"{table_latex(record)}\n"}
-    if claims_of(record):
-        content["-effects.csv"] = effects_csv(record)
+    content = {".md": f"{text}\n"}
     if "rows" in record:
-        content[".csv"] = table_csv(record)
+        content |= {".csv": table_csv(record), ".tex": f"{table_latex(record)}\n"}
+        content |= {"-effects.csv": effects_csv(record)} if claims_of(record) else {}
         record = {**record, "verdicts": judge_claims(record)}
     for suffix, body in {**content, ".json": as_json(record)}.items():
         write_text(base.with_name(base.name + suffix), body)
@@ -52,7 +51,7 @@ def table_latex(record: dict[str, Any]) -> str:
     """The table with its first three metrics; the claims in one of their own, or the effects of a comparison and the
     paragraph for the methods section."""
     title = record["title"] + ("" if record["title"].endswith("?") else ":")
-    tables = [_figures_latex(record, title)] if "rows" in record else []
+    tables = [_figures_latex(record, title)]
     if record.get("claims"):
         cells = [line[:4] for line in claims_grid(record)]
         caption = f"{title} effects with their 95 % intervals."
@@ -61,8 +60,8 @@ def table_latex(record: dict[str, Any]) -> str:
         cells = [line[: -len(HEAD_OF_NUMBERS)] for line in effects(record)]
         caption = f"{title} effects with simultaneous 95 % intervals."
         tables.append(latex(cells, caption=caption, label=f"{record['table']}-effects"))
-    if "datasets" in record or "comparison" in record:
-        tables.append(escape((datasets if "datasets" in record else comparison).protocol_text(record)))
+    if "comparison" in record:
+        tables.append(escape(comparison.protocol_text(record)))
     return "\n\n".join(tables)
 
 
@@ -91,29 +90,33 @@ def markdown_beside(path: Path) -> Path:
     return path.with_name("README.md") if path.name == RECORD else path.with_suffix(".md")
 
 
-def check_folder(folder: Path) -> tuple[int, list[str]]:
+def check_folder(folder: Path, *, unsealed: bool = False) -> tuple[int, list[str]]:
     """Recompute every table of a folder, or the one that is named, from its JSON.
 
     The record of a comparison must be whole. The page must stand, whole, in the Markdown beside it, which may say
     more around it; the verdicts in the JSON must be those of its runs. JSON files that are no table are left out.
 
+    Args:
+        unsealed: see `faults`.
+
     Returns:
         the number of tables, and a sentence for each that differs.
     """
     records = {path: record for path in table_files(folder) if (record := read_record(path)) is not None}
-    return len(records), [said for path, record in records.items() for said in _check(path, record)]
+    return len(records), [said for path, record in records.items() for said in _check(path, record, unsealed)]
 
 
-def _check(path: Path, record: dict[str, Any]) -> Iterator[str]:
+def _check(path: Path, record: dict[str, Any], unsealed: bool) -> Iterator[str]:
     """What is wrong with a record and with the page beside it."""
     if is_table := not {"comparison", "datasets"}.intersection(record):
         remedy = f"try make reproduce-table TABLE={record['table']}"
     else:
         remedy = "try verify of the version that made it"
-        if said := faults(record):
+        if said := faults(record, unsealed=unsealed):
             yield f"{path}: the record is not whole: {'; '.join(said)}: {remedy}"
             return
-    are_judged = is_table or claims_of(record) == judged_again(record)
+    judged = [] if is_table else [record, *record.get("datasets", {}).values()]
+    are_judged = all(claims_of(own) == judged_again(own) for own in judged)
     if "rows" in record:
         are_judged &= record.get("verdicts") == json.loads(json.dumps(judge_claims(record)))
     if not are_judged:

@@ -126,18 +126,24 @@ def verdict_html(record: Record) -> str:
 
 def verdict_section(record: Record, charts: ModuleType) -> dict[str, Any]:
     """What the template shows of the verdicts of a comparison, on one data set or over several."""
-    words, claims = (datasets if "datasets" in record else comparison), effects.forest_claims(record)
+    if "datasets" in record:
+        return {
+            "title": record["title"], "sentences": datasets.sentences(record), "forest": None,
+            "effects": datasets.grid(record), "legend": datasets.LEGEND, "images": [], "notes": datasets.looks(record),
+            "protocol": "", "command": datasets.command(record),
+        }  # fmt: skip
+    claims = effects.forest_claims(record)
     return {
         "title": record["title"],
         "sentences": sentences(record),
         "forest": charts.claims_chart(claims) if claims else None,
-        "ticks": words.TICKS,
+        "ticks": comparison.TICKS,
         "effects": effects.effects(record),
-        "legend": words.LEGEND,
+        "legend": comparison.LEGEND,
         "images": effects.alone_right(record),
-        "notes": words.notes(record),
-        "protocol": words.protocol_text(record),
-        "command": words.command(record),
+        "notes": comparison.notes(record),
+        "protocol": comparison.protocol_text(record),
+        "command": comparison.command(record),
     }
 
 

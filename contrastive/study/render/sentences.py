@@ -16,10 +16,8 @@ ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
 
 
 def sentences(record: Record) -> list[str]:
-    """One sentence for each pair; on one data set also what was tried and failed, over several none of each."""
+    """One sentence for each pair, with what was tried and failed."""
     plan, metric = plan_of(record), metric_of(record)
-    if "datasets" in record:
-        return [over_datasets(claim, plan, metric) for claim in claims_of(record)]
     return [
         "; ".join([sentence(claim, plan, metric, untuned(record)), *(text for name in (claim["name"], claim["against"])
                                                     if (text := failed_points(record, name)))])
@@ -50,30 +48,11 @@ def sentence(claim: Mapping[str, Any], plan: Plan, metric: str, untuned: Collect
         metric: as it is called.
         untuned: see there.
     """
-    return f"{_method(claim, plan)}: {_said(claim, plan, metric, untuned)}"
+    return f"{named(claim, plan)}: {_said(claim, plan, metric, untuned)}"
 
 
-def over_datasets(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
-    """The same of the verdict over data sets."""
-    name, against, n = _method(claim, plan), claim["against"], claim["n"]
-    if claim["verdict"] == "failed":
-        return f"{name}: failed, {' and '.join(claim['broke'])} failed on {claim['failed']} of {n} data sets"
-    if claim["same"]:
-        return f"{name}: the same runs as {against} on all data sets"
-    if claim["low"] is None:
-        return (
-            f"{name}: undecided against {against}, {claim['effect']:+z.1f} points by {metric} on each of {n} data sets"
-        )
-    said = f"{name}: {found(claim, plan, metric)} over {n} data sets, ahead on {claim['ahead']}"
-    if claim["verdict"] != "undecided":
-        return said
-    enough = claim["decide"]
-    needed = f", about {about(enough)} decide for sure" if enough is not None and enough > n else ""
-    power = f"{n} such data sets find a difference of {claim['found']:.1f} points in 80 %{needed}"
-    return f"{said}: {graded(claim, plan)}. {power}"
-
-
-def _method(claim: Mapping[str, Any], plan: Plan) -> str:
+def named(claim: Mapping[str, Any], plan: Plan) -> str:
+    """A method; nothing searched, its settings."""
     return f"{claim['name']}{' with these settings' if plan.budget == 1 else ''}"
 
 
