@@ -97,3 +97,8 @@ def test_strokes_are_white_on_the_color_of_the_palette():
     assert image[1, :, 0, 0].tolist() == [50, 255, 128]
     assert image[1, :, 1, 1].tolist() == [255] * 3
     assert color_background(stroke, torch.tensor([0, 9]), "rebias")[1, :, 0, 0].tolist() == [128] * 3
+
+
+def test_conflicting_images_that_nine_divides_are_shared_out_evenly():
+    color = assign_colors(torch.zeros(18, dtype=torch.int64), 0.0, np.random.RandomState(0))
+    assert torch.bincount(color, minlength=10).tolist() == [0] + 9 * [2]

@@ -5,8 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from contrastive.evaluator import linear
 from contrastive.evaluator.linear import Linear
-from contrastive.evaluator.probes import fit_logistic
+from contrastive.evaluator.probes import Standardizer, fit_logistic
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 
@@ -105,3 +106,17 @@ def test_strength_is_chosen_on_the_validation_images():
     features = feature_sets(blobs(201, 0), blobs(50, 1), blobs(400, 2))
     assert Linear(l2=(1e3, 1e-3))(features).test["top1"] > 90
     assert Linear(l2=(1e3,))(features).test["top1"] < 90
+
+
+def test_only_training_images_say_how_features_are_standardized(monkeypatch):
+    train, val, test = (blobs(20, seed) for seed in range(3))
+    made = []
+    monkeypatch.setattr(linear, "Standardizer", lambda h: made.append(h) or Standardizer(h))
+    Linear()(feature_sets(train, val, test))
+    assert len(made) == 1 and torch.equal(made[0], train.h)
+
+
+def test_small_features_are_standardized_and_constant_ones_are_nothing():
+    h = 1e-4 * torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    h[:, 2] = 7
+    torch.testing.assert_close(Standardizer(h)(h).std(0), torch.tensor([1.0, 1.0, 0.0]))

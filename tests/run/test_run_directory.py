@@ -16,9 +16,11 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.summary import already_done
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
+from contrastive.run.content import content_hash
 from contrastive.run.directory import open_run, run_files
 from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
 from contrastive.run.finished import finished_run
+from contrastive.run.log import Logs, missing_lines
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
@@ -469,3 +471,18 @@ def test_an_interpolation_is_never_resolved(tmp_path):
     run = written(tmp_path / "run", {**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}})
     with pytest.raises(ConfigError, match=r"holds an interpolation, which no run writes"):
         read_config(run)
+
+
+def test_a_line_of_the_log_that_was_edited_is_noticed(tmp_path):
+    logs = Logs(tmp_path, None)
+    for step in range(3):
+        logs.add(step, 0.0, {"train/loss": 1.5})
+    position = logs.flush()
+    assert missing_lines(tmp_path, position) == ""
+    log = tmp_path / "metrics.jsonl"
+    log.write_text(log.read_text().replace("1.5", "1.4", 1))
+    assert "changed since" in missing_lines(tmp_path, position)
+
+
+def test_a_hash_of_content_knows_the_type_of_numbers():
+    assert len({content_hash([torch.zeros(2, dtype=dtype)]) for dtype in (torch.int32, torch.float32)}) == 2

@@ -181,6 +181,13 @@ def test_an_effect_within_the_gap_is_equal():
     assert (judged["verdict"], judged["p"] > 0.9) == ("equal", True)
 
 
+def test_below_a_gap_is_the_mirror_of_above_it():
+    ours, theirs = [10.0, 50.0, 90.0], [8.9, 48.6, 88.8]
+    (above,), (below,) = (judge_claims(record(*pair, gap=1)) for pair in ((ours, theirs), (theirs, ours)))
+    assert (above["p"], above["p_worse"]) == pytest.approx((below["p_worse"], below["p"]))
+    assert above["p"] < 0.1 < 0.9 < above["p_worse"]
+
+
 def test_intervals_allow_for_the_test_images_where_they_are_known():
     rng = np.random.default_rng(0)
     right = rng.random((2, 3, 200)) < np.array([0.8, 0.6])[:, None, None]
