@@ -12,16 +12,18 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.identity import LISTS, dataset_name, identity
 from contrastive.config.paths import batch_for, epochs_for, stem_for
 
-MAX_LENGTH = 180  # characters of a directory's name
+MAX_DATA = 48  # characters of the data's folder
+MAX_LENGTH = 80  # of the folders of data, loss and settings: 100 with outputs/ and seed=10
 IN_THE_PATH = ("dataset", "loss", "seed")  # each is a folder of the path
 
 
 def run_name(*, _root_: DictConfig) -> str:
-    """`dataset/loss/changed settings/seed=N` of a composed configuration: equal configurations share a name.
+    """`data/loss/changed settings/seed=N` of a composed configuration: equal configurations share a name.
 
     A setting is changed if its value differs from the default that dataset, loss and experiment give it; typing the
-    default changes nothing. Settings without effect on the result are left out. A name that is too long, or that has
-    characters a file name cannot have, is shortened and ends in a hash.
+    default changes nothing. Those of the dataset are in the first folder. Settings that change no weight are left out,
+    so evaluators are. A name that is too long, or that has characters a file name cannot have, is shortened and ends in
+    a hash.
     """
     choices = {
         group: choice for group, choice in _root_.hydra.runtime.choices.items() if not group.startswith("hydra/")
@@ -31,22 +33,21 @@ def run_name(*, _root_: DictConfig) -> str:
     found_in = searched_in(_root_.hydra.searchpath)
     # YAMLs of one's own may be edited between two calls from one process
     composed = _defaults.__wrapped__ if found_in else _defaults
-    default_choices, default_leaves = composed(name, (*found_in, *recipe))
+    default_choices = composed(name, (*found_in, *recipe))[0]
     for group in LISTS:
         choices.pop(group, None)  # Hydra's entry for a single option; a list of options has no entry
     changed = [f"{group}={choice}" for group, choice in choices.items() if default_choices.get(group) != choice]
-    actual = _leaves(_root_)
-    if _evaluators(actual) != _evaluators(default_leaves):
-        changed.append(f"evaluator=[{','.join(_evaluators(actual))}]")
-    defaults = composed(name, (*found_in, *recipe, *changed))[1]
+    defaults, actual = composed(name, (*found_in, *recipe, *changed))[1], _leaves(_root_)
     changed = [re.sub(r"[\[\]]", "", word.replace(",", "+")) for word in changed]
-    changed += [f"{key}={_word(value)}" for key, value in actual.items() if defaults.get(key, "") != value]
-    changed += [f"~{key}" for key in defaults if key not in actual]
+    leaves = {key: f"{key}={_word(value)}" for key, value in actual.items() if defaults.get(key, "") != value}
+    leaves |= {key: f"~{key}" for key in defaults if key not in actual}
+    of_data = [word.replace("dataset.", "", 1) for key, word in leaves.items() if key.startswith("dataset.")]
+    changed += [word for key, word in leaves.items() if not key.startswith("dataset.")]
     if choices.get("experiment"):
         changed.insert(0, f"experiment={choices['experiment']}")
-    return (
-        f"{dataset_name(choices['dataset'], _root_.dataset)}/{choices['loss']}/{_file_name(changed)}/seed={_root_.seed}"
-    )
+    data = _file_name([dataset_name(choices["dataset"], _root_.dataset), *of_data], MAX_DATA)
+    settings = _file_name(changed or ["default"], MAX_LENGTH - len(data) - len(choices["loss"]))
+    return f"{data}/{choices['loss']}/{settings}/seed={_root_.seed}"
 
 
 def searched_in(places: Sequence[str]) -> list[str]:
@@ -69,22 +70,20 @@ def _leaves(cfg: DictConfig) -> dict[str, Any]:
     for group in LISTS:
         nodes = plain[group] if isinstance(plain[group], dict) else {}  # what else it is, `Settings` says
         plain[group] = {name: node for name, node in nodes.items() if isinstance(node, dict) and "_target_" in node}
-    return {key: value for key, value in identity(plain).items() if key not in (*IN_THE_PATH, "dataset.name")}
-
-
-def _evaluators(leaves: dict[str, Any]) -> list[str]:
-    """Names of the evaluators that were chosen."""
-    return [key.split(".")[1] for key in leaves if re.fullmatch(r"evaluator\.\w+\._target_", key)]
+    left_out = (*IN_THE_PATH, "dataset.name")
+    return {k: v for k, v in identity(plain).items() if k not in left_out and not k.startswith("evaluator")}
 
 
 def _word(value: Any) -> str:
     return str(value).replace(" ", "").replace("'", "")
 
 
-def _file_name(words: list[str]) -> str:
-    full = ",".join(words) or "default"
-    clean = re.sub(r"[^\w.,=+-]+", "-", full)[:MAX_LENGTH]
-    return clean if clean == full else f"{clean}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+def _file_name(words: list[str], most: int) -> str:
+    full = ",".join(words)
+    clean = re.sub(r"[^\w.,=+-]+", "-", full)
+    if clean == full and len(full) <= most:
+        return clean
+    return f"{clean[: max(1, most - 9)].rstrip(',=-')}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
 
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)

@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive.config.identity import differences
 from contrastive.config.settings import Settings
 from contrastive.experiment.verdict import verdict_text
 from contrastive.run.figures import OVER_GROUPS, group_accuracies
+from contrastive.run.files import run_state
 from contrastive.run.finished import FinishedRun, finished_run
 from contrastive.text import as_typed, columns, counted, marked, show
 
@@ -19,11 +21,24 @@ MAX_GROUPS = 20  # of class and bias that are listed
 
 
 def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
-    """Print the run in `path` if it is finished with these settings; returns its result, None where there is work."""
-    if settings.rerun or settings.dry_run or (run := finished_run(path, config=settings.to_dict())) is None:
+    """Print the run in `path` if it is finished with these settings; returns its result, None where there is work.
+
+    Evaluators change no weight: of a run with other ones it is said how to get those that are asked for.
+    """
+    if settings.rerun or settings.dry_run or (state := run_state(path)).kind != "finished":
+        return None
+    asked, had = settings.evaluator, state.config["evaluator"]
+    if (run := finished_run(path, config={**settings.to_dict(), "evaluator": had})) is None:
         return None
     show(already_done(run))
+    if new := [name for name in asked if differences(_only(name, had), _only(name, asked))]:
+        again = f"{command('python')} -m contrastive evaluate {as_typed(path)} 'evaluator=[{','.join(new)}]'"
+        show(f"\nNot computed yet: {', '.join(new)}. To add it, with your settings of it behind:\n{again}")
     return run.result
+
+
+def _only(name: str, evaluators: dict[str, Any]) -> dict[str, Any]:
+    return {"evaluator": {name: evaluators.get(name)}}
 
 
 def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> str:

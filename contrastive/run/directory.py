@@ -171,7 +171,14 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     state = run_state(path)
     if state.kind == "damaged":
         raise ConfigError(state.reason)
-    if state.config and (settings := differences(state.config, config)):
+    settings = differences(state.config, config) if state.config else []
+    if settings and not differences({**state.config, "evaluator": config["evaluator"]}, config):
+        had = ",".join(state.config["evaluator"])
+        raise ConfigError(
+            f"{path} holds a run with other evaluators or settings of them: "
+            f"try 'evaluator=[{had}]' with those of that run, or rerun=true to replace it"
+        )
+    if settings:
         raise ConfigError(
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"

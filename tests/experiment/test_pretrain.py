@@ -28,7 +28,7 @@ def result(tmp_path_factory):
 
 
 def test_the_result_tells_path_figures_and_curves(result):
-    assert "outputs/digits/debiased_pos/dataset.size=8,encoder.width=2," in str(result.path)
+    assert "outputs/digits,size=8/debiased_pos/encoder.width=2," in str(result.path)
     assert result.test == json.loads((result.path / "result.json").read_text())["test"]
     assert set(result.untrained) == set(result.test)
     epochs, values = result.curve("test/knn_top1")
@@ -102,7 +102,7 @@ def test_components_of_ones_own_are_found_by_name(tmp_path, monkeypatch):
     (tmp_path / "mine/own.py").write_text("from contrastive import NTXent\n\n\nclass Own(NTXent):\n    pass\n")
     monkeypatch.chdir(tmp_path)
     done = pretrain(*TINY, loss="own", config_dir="mine")
-    assert str(done.path).startswith("outputs/digits/own/") and done.encoder()[0].dim
+    assert str(done.path).startswith("outputs/digits,size=8/own/") and done.encoder()[0].dim
     with pytest.raises(ConfigError, match=r"there is no loss=owns: did you mean loss=own\?"):
         pretrain(*TINY, loss="owns", config_dir="mine")
     for unnamed in (NTXent(), NTXent, lambda z: z.sum()):

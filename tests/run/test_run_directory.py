@@ -13,7 +13,7 @@ from torch import nn
 
 from contrastive.config.identity import NON_IDENTITY_KEYS, config_hash, differences, flatten, identity, is_identity
 from contrastive.errors import ConfigError
-from contrastive.experiment.summary import already_done
+from contrastive.experiment.summary import already_done, show_finished
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.content import content_hash
@@ -381,6 +381,35 @@ def test_finished_run_says_what_changed_since(tmp_path, capsys, monkeypatch):
     (run / "head.safetensors").unlink()
     assert finished_run(run, config=config).result == read_result(run)
     assert "head.safetensors is missing: remove result.json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        ("evaluator=[knn,rankme,linear]", "rankme,linear"),
+        ("evaluator=[knn] evaluator.knn.k=7", "knn"),
+        ("evaluator=[]", None),
+        ("evaluator=[knn]", None),
+    ],
+)
+def test_a_finished_run_says_how_to_add_evaluators(composed, words, missing, tmp_path, capsys):
+    config = composed("evaluator=[knn]").to_dict()
+    finish(tmp_path, config=config, environment={**ENVIRONMENT, **code_record(config)})
+    assert show_finished(composed(*words.split()), tmp_path)["test"] == RESULT["test"]
+    said = capsys.readouterr().out
+    assert "is done already" in said and ("Not computed yet" in said) == (missing is not None)
+    assert missing is None or f"contrastive evaluate {tmp_path} 'evaluator=[{missing}]'" in said
+    assert show_finished(composed(*words.split(), "epochs=3"), tmp_path) is None
+
+
+def test_an_interrupted_run_is_not_continued_with_other_evaluators(tmp_path):
+    knn = {**CONFIG, "evaluator": {"knn": {"k": 5}}}
+    interrupt(tmp_path, config=knn)
+    for other in ({}, {"knn": {"k": 7}}):
+        with pytest.raises(ConfigError, match=r"other evaluators or settings of them: try 'evaluator=\[knn\]'"):
+            finish(tmp_path, config={**CONFIG, "evaluator": other})
+    with pytest.raises(ConfigError, match=r"another configuration \(evaluator.knn.k: 5 -> 7; temperature: 0.5 -> 1\)"):
+        finish(tmp_path, config={**CONFIG, "temperature": 1, "evaluator": {"knn": {"k": 7}}})
 
 
 def test_differences_leave_out_settings_that_change_no_result():
