@@ -13,6 +13,21 @@ class ConfigError(Exception):
     """Invalid configuration: one sentence that ends with what to type instead. The program exits with 2."""
 
 
+class SettingError(ConfigError):
+    """A value that a setting does not take; who passes the setting on under another name raises it `renamed`."""
+
+    def __init__(self, key: str, must: str, got: object, example: object) -> None:
+        super().__init__(key, must, got, example)
+        self.key, self.must, self.got, self.example = key, must, got, example
+
+    def __str__(self) -> str:
+        return f"{self.key} must be {self.must}, got {self.got}: try {self.key}={self.example}"
+
+    def renamed(self, key: str) -> "SettingError":
+        """The same of another setting."""
+        return SettingError(key, self.must, self.got, self.example)
+
+
 def without_package(error: ModuleNotFoundError) -> SystemExit:
     """The end of a program whose Python lacks a package, as one outside of the environment does: says what to type."""
     print(f"error: this Python lacks {error.name}: try . .venv/bin/activate, or make setup", file=sys.stderr)
@@ -36,7 +51,7 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """
     if value not in choices:
         near = [*get_close_matches(str(value), choices, n=1), *choices][0]
-        raise ConfigError(f"{key} must be one of {', '.join(choices)}, got {value}: try {key}={near}")
+        raise SettingError(key, f"one of {', '.join(choices)}", value, near)
 
 
 def check_at_least(key: str, value: Numbers, least: float, *, example: object) -> None:
@@ -84,15 +99,15 @@ def check_tau_plus(tau_plus: float, *, allow_zero: bool) -> None:
 
 @contextmanager
 def naming(inner: str, outer: str) -> Iterator[None]:
-    """Within, a ConfigError about a setting inner.NAME is about outer.NAME, which was typed and passed on."""
+    """Within, a SettingError about a setting inner.NAME is about outer.NAME, which was typed and passed on."""
     try:
         yield
-    except ConfigError as error:
-        raise ConfigError(str(error).replace(f"{inner}.", f"{outer}.")) from None
+    except SettingError as error:
+        raise error.renamed(error.key.replace(f"{inner}.", f"{outer}.")) from None
 
 
 def _check(key: str, value: Numbers, fits: Callable[[float], bool], bounds: str, example: object) -> None:
     numbers = [value] if isinstance(value, int | float) else list(value) if isinstance(value, list | tuple) else []
     if not numbers or not all(isinstance(x, int | float) and math.isfinite(x) and fits(x) for x in numbers):
         got = f"[{','.join(map(str, value))}]" if isinstance(value, list | tuple) else value
-        raise ConfigError(f"{key} must be {bounds}, got {got}: try {key}={example}")
+        raise SettingError(key, bounds, got, example)

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Generator, Tensor
 
-from contrastive.errors import ConfigError, check_at_least, check_between
+from contrastive.errors import SettingError, check_at_least, check_between
 
 Parameters = dict[str, Tensor]  # every tensor (n, ...): row i belongs to image i
 Side = int | Tensor  # height or width in pixels, of all images alike; or (n,) int64, of each
@@ -79,9 +79,7 @@ def check_range(key: str, value: Sequence[float], *, most: float, example: str) 
     pair = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
     if len(pair) != 2 or not all(isinstance(v, int | float) for v in pair) or not 0 < pair[0] <= pair[1] <= most:
         bound = "above 0" if most == float("inf") else f"within (0, {most:g}]"
-        raise ConfigError(
-            f"augmentation.ops.{key} is a range [low,high] {bound}, got {value}: try augmentation.ops.{key}={example}"
-        )
+        raise SettingError(f"augmentation.ops.{key}", f"a range [low,high] {bound}", value, example)
     return pair
 
 

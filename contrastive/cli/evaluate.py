@@ -115,8 +115,8 @@ def beside_the_run(run: Path, record: dict[str, Any]) -> str:
         return ""
     own, evaluators = state.result, record["settings"]["evaluator"]
     for metric, value in record["test"].items():
-        read = protocol_of(metric, evaluators, record["protocol"])
-        if metric in own["test"] and read == protocol_of(metric, state.config["evaluator"], own["protocol"]):
+        read = protocol_of(metric, evaluators)
+        if metric in own["test"] and read == protocol_of(metric, state.config["evaluator"]):
             before = own["test"][metric]
             said.append(f"{metric} {'as' if abs(value - before) < SHOWN else f'is {value:.2f}, {before:.2f}'} recorded")
     return f"{as_typed(run)}: {', '.join(said)}" if said else ""

@@ -52,7 +52,7 @@ def user_message(error: BaseException, *, place: str = "hydra.run.dir=PATH", wor
 
 
 def _message(error: BaseException, place: str, words: Sequence[str]) -> str | None:
-    chain = _causes(error)
+    chain = causes(error)
     for link in chain:
         if isinstance(link, ConfigError):
             return str(link)
@@ -78,7 +78,7 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
     return None
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def causes(error: BaseException) -> list[BaseException]:
     """The error, what caused it, what caused that, ..."""
     chain: list[BaseException] = []
     cause: BaseException | None = error

@@ -1,7 +1,6 @@
 """Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -15,15 +14,15 @@ from torch import Tensor, nn
 from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.config.identity import CHANGES_TRAINING, targets
-from contrastive.config.messages import user_message
+from contrastive.config.identity import CHANGES_TRAINING, flatten, targets
+from contrastive.config.messages import causes, user_message
 from contrastive.config.settings import SHARED_KEYS, Settings
 from contrastive.config.targets import load_target
 from contrastive.dataset.splits import check_data
 from contrastive.distributed.process import is_main
 from contrastive.encoder._depth import freeze_first, rates
 from contrastive.encoder._lora import add_lora
-from contrastive.errors import ConfigError, check_at_least
+from contrastive.errors import ConfigError, SettingError, check_at_least
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import RGB, encoder_node, weights_path
@@ -50,6 +49,8 @@ def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH",
     try:
         return instantiate(node, **wiring, _convert_="all")
     except InstantiationException as error:
+        if refused := next((cause for cause in causes(error) if isinstance(cause, ConfigError)), None):
+            raise refused from None
         if (message := user_message(error, place=place)) is None:
             raise
         raise ConfigError(message) from error
@@ -120,17 +121,11 @@ def as_typed(group: str, node: dict[str, Any]) -> Iterator[None]:
     """Let errors of a loss, which name its arguments, name settings: `alpha=0.8` becomes `loss.alpha=0.8`."""
     try:
         yield
-    except ConfigError as error:
-        raise ConfigError(_with_keys(str(error), group, node)) from error
-
-
-def _with_keys(sentence: str, group: str, node: dict[str, Any]) -> str:
-    for name, value in node.items():
-        if isinstance(value, dict):
-            sentence = _with_keys(sentence, f"{group}.{name}", value)
-        elif name not in SHARED_KEYS:
-            sentence = re.sub(rf"(?<![\w.]){name}(?= must|=)", f"{group}.{name}", sentence)
-    return sentence
+    except SettingError as error:
+        own = [key for key in flatten(node, f"{group}.") if key.rpartition(".")[2] == error.key]
+        if error.key in SHARED_KEYS or not own:
+            raise
+        raise error.renamed(min(own, key=len)) from error
 
 
 def check_batch(term: Loss, settings: Settings, group: str, *, has_label: bool, has_bias: bool) -> None:

@@ -1,6 +1,5 @@
 """What the page of a run shows of its features: computed once, from the images that the run was judged on."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,12 +77,14 @@ def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Da
         try:
             data, data_hash, _ = load_data(node, state.config.get("held_out"))
         except ConfigError as error:
-            if not places:
+            gone = {key: str(node[key.removeprefix("dataset.")]) for key in places}
+            gone = {key: place for key, place in gone.items() if not Path(place).exists()}
+            if not gone:
                 raise
-            gone = [key for key in places if not Path(str(node[key.removeprefix("dataset.")])).exists()] or places[:1]
-            reason = re.split(r": | \(", str(error))[0]  # what follows is advice for training
             moved = " ".join(f"{key}=PATH" for key in gone)
-            raise ConfigError(f"{reason}: try {moved}, where the data of {path} are now") from error
+            raise ConfigError(
+                f"there is no {' nor '.join(gone.values())}: try {moved}, where the data of {path} are now"
+            ) from error
     if data_hash != state.environment["data"]:
         elsewhere = f"{places[0]}=PATH, where the same images are, or " if places else ""
         raise ConfigError(f"the data of {path} changed since it ran: try {elsewhere}its command with rerun=true")

@@ -37,7 +37,7 @@ class Seen(NamedTuple):
         value = self.state.result.get("test", {}).get(KNN)
         if value is None:
             return None
-        return value, protocol_of(KNN, self.state.config["evaluator"], self.state.result["protocol"])
+        return value, protocol_of(KNN, self.state.config["evaluator"])
 
 
 def runs_seen(folders: Iterable[Path]) -> list[Seen]:

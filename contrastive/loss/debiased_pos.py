@@ -103,8 +103,8 @@ class DebiasedPos(SelfSupervisedLoss):
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
         if n_views != 2 and self.aggregation != "loss_combination" and self.semantics != "paper":
             raise ConfigError(
-                "the released code of DebiasedPos has no pos_grouping: try semantics=paper, or "
-                "aggregation=loss_combination"
+                "the released code of DebiasedPos has no pos_grouping: try loss.semantics=paper, or "
+                "loss.aggregation=loss_combination"
             )
 
     def check_config(self, *, batch_size: int) -> None:

@@ -61,7 +61,7 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
         check_choice("form", form, FORMS)
         check_choice("semantics", semantics, SEMANTICS)
         if form != "out" and semantics != "released":
-            raise ConfigError("eps_supinfonce has its form `in` only in the released code: try semantics=released")
+            raise ConfigError("eps_supinfonce has its form `in` only in the released code: try loss.semantics=released")
         self.epsilon = epsilon
         self.form = form
         self.semantics = semantics

@@ -60,4 +60,4 @@ class NTXent(SelfSupervisedLoss):
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
         if n_views != 2 and self.aggregation != "loss_combination":
-            raise ConfigError("NTXent has no positive term to group: try aggregation=loss_combination")
+            raise ConfigError("NTXent has no positive term to group: try loss.aggregation=loss_combination")

@@ -14,7 +14,7 @@ Positives count by how much their classes have in common. The matrix of classes 
 import torch
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, SettingError
 from contrastive.loss.base import SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import any_other
@@ -58,12 +58,12 @@ class SoftSupCon(SupervisedContrastiveLoss):
         self.register_buffer("weights", None)
         if weights is None:
             return
-        example = "try weights=[[1,0.5],[0.5,1]]"
+        example = "[[1,0.5],[0.5,1]]"
         if any(len(row) != len(weights) for row in weights):
-            raise ConfigError(f"weights must have as many columns as rows, {len(weights)}: {example}")
+            raise SettingError("weights", "a square matrix", weights, example)
         matrix = torch.tensor(weights, dtype=torch.float32)
         if not (torch.equal(matrix, matrix.T) and bool((matrix >= 0).all())):
-            raise ConfigError(f"weights must be symmetric and at least 0: {example}")
+            raise SettingError("weights", "symmetric and at least 0", weights, example)
         self.weights = matrix
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:

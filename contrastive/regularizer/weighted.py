@@ -33,9 +33,7 @@ class Weighted(Regularizer):
         check_at_least("weight", weight, 0, example=0.01)
         check_choice("stream", stream, STREAMS)
         if batch_size is not None and stream == "main":
-            raise ConfigError(
-                f"batch_size={batch_size} is that of the uniform stream: try stream=uniform, or no batch_size"
-            )
+            raise ConfigError(f"batch_size={batch_size} is that of the uniform stream: try regularizer.stream=uniform")
         if batch_size is not None:
             check_at_least("batch_size", batch_size, 2, example=128)
         if isinstance(term, Regularizer) and term.is_adversarial:
@@ -64,7 +62,7 @@ class Weighted(Regularizer):
         if self.second_batch and self.min_views > 1:
             raise ConfigError(
                 f"{self.name} compares {self.min_views} views of an image and the uniform stream has one: "
-                "try stream=main"
+                "try regularizer.stream=main"
             )
         if self.second_batch:
             batch_size, n_views = self.second_batch_size or batch_size, 1

@@ -181,7 +181,7 @@ def own_figures(run: Finished) -> Iterator[Figure]:
     result = run.files.result
     for split, values in (("test", test_figures(result)), ("val", result["val"]), ("untrained", result["untrained"])):
         for metric, value in values.items():
-            yield Figure(split, metric, protocol_of(metric, run.files.config["evaluator"], result["protocol"]), value)
+            yield Figure(split, metric, protocol_of(metric, run.files.config["evaluator"]), value)
 
 
 def later_figures(run: Finished) -> Iterator[Figure]:
@@ -204,7 +204,7 @@ def later_figures(run: Finished) -> Iterator[Figure]:
         for split, values in (("test", test_figures(record)), ("val", record["val"])):
             for metric, value in values.items():
                 others = {} if is_own else {"dataset": dataset}
-                protocol = protocol_of(metric, evaluators, record["protocol"], others)
+                protocol = protocol_of(metric, evaluators, others)
                 yield Figure(split, f"{prefix}{metric}", protocol, value, is_later=True)
 
 
@@ -213,22 +213,10 @@ def evaluator_of(metric: str, evaluators: Iterable[str]) -> str | None:
     return max((name for name in evaluators if f"{metric}_".startswith(f"{name}_")), key=len, default=None)
 
 
-def protocol_of(
-    metric: str, evaluators: dict[str, Any], words: dict[str, str], others: dict[str, Any] | None = None
-) -> str:
-    """What a metric was computed with: the settings of the evaluator that it is named after, and its solver.
-
-    Args:
-        words: {evaluator: its protocol} as stored beside the figures.
-    """
+def protocol_of(metric: str, evaluators: dict[str, Any], others: dict[str, Any] | None = None) -> str:
+    """What a metric was computed with: the settings of the evaluator that it is named after."""
     name = evaluator_of(metric, evaluators)
-    if name is None:
-        return json.dumps(others or {}, sort_keys=True)
-    node, said = evaluators[name], words.get(name, "")
-    own: dict[str, Any] = {name: _kept(node, f"evaluator.{name}")}
-    is_ours = str(node.get("_target_")).startswith("contrastive.")
-    if is_ours and "logistic regression" in said and "Newton" not in said:  # of 0.1: it stopped short of the optimum
-        own["solver"] = "L-BFGS"
+    own = {} if name is None else {name: _kept(evaluators[name], f"evaluator.{name}")}
     return json.dumps({**own, **(others or {})}, sort_keys=True)
 
 

@@ -163,7 +163,7 @@ def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path, capsys: 
     (tmp_path / "run/show.html").unlink()
     photos = (tmp_path / "photos").rename(tmp_path / "moved")
     assert main([str(tmp_path / "run")]) == 2
-    assert f"is not a folder: try dataset.root=PATH, where the data of {tmp_path}/run are" in capsys.readouterr().err
+    assert f": try dataset.root=PATH, where the data of {tmp_path}/run are" in capsys.readouterr().err
     assert main([str(tmp_path / "run"), f"dataset.root={photos}"]) == 0 and (tmp_path / "run/show.html").exists()
     (photos / "00.png").unlink()
     assert main([str(tmp_path / "run"), f"dataset.root={photos}"]) == 2

@@ -172,8 +172,12 @@ def test_what_a_loss_cannot_take_is_refused_with_a_way_out():
         (NTXent(), (z[:, :1],), r"compares 2 views of an image, got 1: try loss\(z0, z1\)$"),
         (NTXent(drop_false_negatives=True), (z,), r"needs the label of every image: try loss\(z0, z1, label=label\)$"),
         (GroupDRO(), (z, label), r"needs the bias label of every image: try loss\(z0, z1, bias=bias\)$"),
-        (make("loss/nt_xent", aggregation="pos_grouping"), (embeddings(4, 3),), "try aggregation=loss_combination$"),
-        (make("loss/debiased_pos", **released), (embeddings(4, 3),), "try semantics=paper, or aggregation="),
+        (
+            make("loss/nt_xent", aggregation="pos_grouping"),
+            (embeddings(4, 3),),
+            "try loss.aggregation=loss_combination$",
+        ),
+        (make("loss/debiased_pos", **released), (embeddings(4, 3),), "try loss.semantics=paper, or loss.aggregation="),
     ):
         with pytest.raises(ConfigError, match=said):
             loss(*arguments)

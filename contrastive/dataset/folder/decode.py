@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
@@ -86,6 +86,8 @@ def damage(path: Path | BytesIO, error: Exception) -> str:
     # EINVAL is that of a decoder that seeks before the start of a damaged file
     if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
         raise not_given(path, error) from error
+    if isinstance(error, UnidentifiedImageError):  # whose own words end in a place in memory
+        return "cannot identify image file"
     return " ".join(str(error).split()) or type(error).__name__
 
 

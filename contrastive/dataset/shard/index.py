@@ -219,7 +219,7 @@ def _decode(raw: bytes | None, fields: Fields) -> tuple[Tensor | str | None, lis
         return None if raw is None else "it is empty, or could not be read", seen
     pixels = decode(io.BytesIO(raw), fields.size or 1, orientation=fields.orientation, seen=seen)
     if isinstance(pixels, str):
-        return pixels.partition(" <_io.BytesIO")[0], seen  # the rest is where it lay in memory
+        return pixels, seen
     if fields.size is None:
         return None, seen
     return torch.from_numpy(np.stack([np.bincount(c.ravel(), minlength=256) for c in pixels])), seen
