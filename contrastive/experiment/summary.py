@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.identity import differences
 from contrastive.config.settings import Settings
 from contrastive.experiment.verdict import verdict_text
-from contrastive.run.figures import OVER_GROUPS, group_accuracies
+from contrastive.run.figures import KNN, LINEAR, OVER_GROUPS, group_accuracies
 from contrastive.run.files import run_state
 from contrastive.run.finished import FinishedRun, finished_run
 from contrastive.text import as_typed, columns, counted, marked, show
@@ -88,7 +88,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     worse = [
         f"{name} ({result['test'][name]:.2f}, untrained {before:.2f})"
         for name, before in result["untrained"].items()
-        if name in ("knn_top1", "linear_top1") and result["test"].get(name, before) < before
+        if name in (KNN, LINEAR) and result["test"].get(name, before) < before
     ]
     judged = verdict_text(result)
     if judged is not None:

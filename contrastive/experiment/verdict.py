@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive.bits import unpack
+from contrastive.run.figures import KNN, LINEAR
 from contrastive.verdict import verdict
 
-READ_OUTS = ("linear_top1", "knn_top1", "few_shot_top1")  # the first that both have is judged
+READ_OUTS = (LINEAR, KNN, "few_shot_top1")  # the first that both have is judged
 Z = 1.959964  # of the 95 % interval
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from contrastive.errors import ConfigError
 from contrastive.run import log
+from contrastive.run.figures import KNN
 from contrastive.run.files import RunState, files_below, is_locked, read_failure, run_state
 from contrastive.study.names import protocols_apart
 from contrastive.study.runs import protocol_of
 
-KNN = "knn_top1"
 WORDS = {"finished": "done", "resumable": "interrupted", "empty": "stopped early", "damaged": "damaged"}
 
 

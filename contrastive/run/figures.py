@@ -2,6 +2,8 @@
 
 from typing import Any
 
+KNN, LINEAR = "knn_top1", "linear_top1"  # what is shown and judged where nothing else is chosen
+LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
 WORST = "worst_group_top1"
 # over the (class, bias) groups of the test images: the name, and that in results of older versions
 OVER_GROUPS = {

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.identity import is_identity
+from contrastive.run.figures import KNN, LINEAR
 from contrastive.run.files import RunState, run_state
 from contrastive.study.curves import MAX_POINTS, read_points, thin
 from contrastive.study.frame import Frame
@@ -17,7 +18,6 @@ SETTINGS = ("epochs", "batch_size", "n_views")
 OTHER_PAIRS = ("noise_frac", "blur_frac")  # told where they are not 0
 MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
-USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
 
 
 def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def thinned_curves(run: Path, metrics: Sequence[str]) -> dict[str, dict[str, lis
         metrics: columns of a table; `knn_top1` is logged as test/knn_top1, `audit.linear.top1` as audit/linear/top1.
     """
     points = read_points(run)
-    wanted = {logged_name(metric) for metric in [*metrics, *USUAL]}
+    wanted = {logged_name(metric) for metric in [*metrics, KNN, LINEAR]}
     curves = {}
     for name in dict.fromkeys(key for point in points for key in point):
         pairs = [(point["epoch"], point[name]) for point in points if name in point]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.identity import key_of, option_name
 from contrastive.config.neighbors import neighbors
 from contrastive.errors import ConfigError
-from contrastive.run.figures import WORST, is_detail
+from contrastive.run.figures import KNN, LINEAR, LOWER_IS_BETTER, WORST, is_detail
 from contrastive.study.names import protocols_apart, told_apart, typed_words, without_shared
 from contrastive.study.record import device_of, read_record, shown_metrics
 from contrastive.study.runs import (
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Configuration = tuple[dict[str, Any], dict[int, list[Finished]]]  # settings, and its runs by seed
-LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
 # columns of a table unless others are chosen, where a run has them
-USUAL = ("knn_top1", f"knn_{WORST}", "linear_top1", f"linear_{WORST}")
+USUAL = (KNN, f"knn_{WORST}", LINEAR, f"linear_{WORST}")
 
 
 @dataclass(frozen=True, kw_only=True)

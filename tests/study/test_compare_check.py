@@ -182,10 +182,10 @@ def test_what_was_changed_in_a_record_is_found(made: Record, change: Callable) -
     assert faults(changed)
 
 
-def test_the_name_is_a_hash_of_plan_code_and_settings(made: Record) -> None:
+def test_the_name_is_a_hash_of_plan_code_and_settings(made: Record, tmp_path: Path) -> None:
     record = copy.deepcopy(made)
     made_of = {"package": "1", "contestants": {"a": {"config": "2"}, "b": {"config": "3"}}}
-    contest, _ = contest_of(Path("nowhere"), "budget=6", "seeds=3", a=70.0, b=68.0)
+    contest, _ = contest_of(tmp_path, "budget=6", "seeds=3", a=70.0, b=68.0)
     record["comparison"]["sealed"] = {}
     assert faults_of(record) == ["hashes of code, settings and data are missing"]
     record["comparison"]["sealed"] = {"made_of": made_of, "data": {}}

@@ -23,6 +23,7 @@ from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import watching
 from contrastive.listing.places import places
+from contrastive.run.figures import KNN
 from contrastive.run.files import lock
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plans
@@ -184,7 +185,7 @@ def _made(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Made:
         is_one = plan.evaluator in option_files("evaluator", folders)
         raise ConfigError(
             f"the evaluators are {names}, none gives {plan.metric}: "
-            f"try {f'{more}, or another metric' if is_one else 'metric=knn_top1'}"
+            f"try {f'{more}, or another metric' if is_one else f'metric={KNN}'}"
         )
     reads = _settings_read(cfg)
     own_keys = {key_of(word) for word in own.fixed}  # a row that fixes a setting is not searched over it

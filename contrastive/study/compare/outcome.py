@@ -8,6 +8,7 @@ from typing import Any
 
 from contrastive.config.identity import flatten
 from contrastive.files import write_text
+from contrastive.run.figures import KNN, LINEAR
 from contrastive.run.files import run_state
 from contrastive.schema import read_json
 from contrastive.study.collect import finished_runs, record_of
@@ -21,7 +22,7 @@ from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
 LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin] of every judgement so far
-METRICS = {"knn_top1": "kNN", "linear_top1": "linear probe"}
+METRICS = {KNN: "kNN", LINEAR: "linear probe"}
 
 
 def final_rows(contest: Contest) -> list[tuple[Contestant, Row, list[Run]]]:

@@ -18,6 +18,7 @@ from hydra.errors import HydraException
 
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
+from contrastive.run.figures import KNN
 
 EXAMPLE = "try contrastive compare loss=nt_xent,debiased_pos"
 AUTO = 0  # a budget that follows from the knobs
@@ -80,7 +81,7 @@ class Plan:
     finalists: int = 2
     seeds: int = 8
     searches: int = 1
-    metric: str = "knn_top1"
+    metric: str = KNN
     margin: float = 1.0
     looks: int = 1
     level: float = LEVEL
@@ -106,11 +107,6 @@ class Plan:
     def evaluator(self) -> str:
         """The evaluator that the metric is of."""
         return self.metric.rpartition("_")[0]
-
-    @property
-    def rows(self) -> int:
-        """What is counted: searches, or the seeds of one search."""
-        return self.searches if self.searches > 1 else self.seeds
 
     @property
     def n_first(self) -> int:
