@@ -1,5 +1,6 @@
 """Collect finished runs into the record of a table."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def thinned_curves(run: Path, metrics: Sequence[str]) -> dict[str, dict[str, lis
     wanted = {logged_name(metric) for metric in [*metrics, KNN, LINEAR]}
     curves = {}
     for name in dict.fromkeys(key for point in points for key in point):
-        pairs = [(point["epoch"], point[name]) for point in points if name in point]
+        pairs = [(point["epoch"], point[name]) for point in points if math.isfinite(point.get(name, math.nan))]
         if len(pairs) > 1 and (name in wanted or name.startswith(DIAGNOSTICS)):
             curves[name] = thin(pairs, MAX_POINTS if name in wanted else MAX_OF_DIAGNOSTIC)
     return curves

@@ -23,8 +23,10 @@ def test_thinned_curves_keep_both_ends_and_four_digits():
 
 def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
     point = {"test/knn_top1": 1.0, "test/knn_top5": 2.0, "audit/linear/top1": 3.0, "train/loss": 4.0, "time/x": 5.0}
-    write_metrics(tmp_path, [{"step": i, "epoch": i, **point} for i in range(2)])
+    lines = [{"step": i, "epoch": i, **point} for i in range(2)]
+    write_metrics(tmp_path, [*lines, {"step": 2, "epoch": 2, "train/loss": float("nan")}])  # which no chart could draw
     names = collect.thinned_curves(tmp_path, ["audit.linear.top1"])
     assert set(names) == {"test/knn_top1", "audit/linear/top1", "train/loss"}
+    assert names["train/loss"]["value"] == [4.0, 4.0]
     assert collect.logged_name("knn_top5") == "test/knn_top5"
     assert collect.thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
