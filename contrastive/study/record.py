@@ -224,19 +224,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
     if {"table", "rows", "metrics"} <= record.keys():
         place = record_misfit(record)
     elif {"table", "datasets", "judged"} <= record.keys():
-        place = misfit(record, DatasetsRecord)
-        parts = list(record["datasets"].values()) if place is None else []
-        place = place or next((found for part in parts if (found := record_misfit(part)) is not None), None)
-        pairs = (
-            []
-            if place
-            else [
-                [(own["name"], own["against"]) for own in one["judged"]]
-                for one in (record, *(part.get("comparison", {"judged": []}) for part in parts))
-            ]
-        )
-        if place is None and (len(parts) < 2 or any(own != pairs[0] for own in pairs)):
-            place = "judged"
+        place = over_misfit(record)
     else:
         return None
     if place is not None:
@@ -245,6 +233,18 @@ def read_record(path: Path) -> dict[str, Any] | None:
         remedy = "try it with the version that made it" if is_compared else again
         raise ConfigError(f"{path} is damaged or of an older version ({place}): {remedy}")
     return record
+
+
+def over_misfit(record: Any) -> str | None:
+    """The same of a comparison over data sets, on each of which the same pairs are judged."""
+    if (place := misfit(record, DatasetsRecord)) is not None:
+        return place
+    parts = list(record["datasets"].values())
+    if (place := next((found for part in parts if (found := record_misfit(part)) is not None), None)) is not None:
+        return place
+    judged = [record["judged"], *(part.get("comparison", {}).get("judged", []) for part in parts)]
+    pairs = [[(claim["name"], claim["against"]) for claim in own] for own in judged]
+    return "judged" if len(parts) < 2 or any(own != pairs[0] for own in pairs) or not pairs[0] else None
 
 
 def record_misfit(record: Any) -> str | None:
@@ -295,12 +295,11 @@ def comparison_misfit(own: ComparisonRecord, rows: set[str]) -> str | None:
                     return f"points of {name}"
     for claim in own["judged"]:
         numbers = [claim[key] for key in ("effect", "low", "high", "p", "worse", "within", "better", "found")]
-        judged = (
-            claim["verdict"] == "failed"
-            or claim["same"]
-            or (None not in numbers or (claim["verdict"] == "undecided" and claim["low"] is None))
+        is_open = (
+            claim["verdict"] == "failed" or claim["same"] or (claim["verdict"], claim["low"]) == ("undecided", None)
         )
-        if not ({claim["name"], claim["against"]} <= {*names} and claim["verdict"] in VERDICTS and judged):
+        known = {claim["name"], claim["against"]} <= {*names} and claim["verdict"] in VERDICTS
+        if not known or (None in numbers and not is_open):
             return f"verdict on {claim['name']}"
     return None
 

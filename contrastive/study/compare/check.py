@@ -32,11 +32,7 @@ def faults(record: Record, *, unsealed: bool = False) -> list[str]:
     own, plan = record["comparison"], plan_from_dict(record["comparison"]["plan"])
     names = [contestant.name for contestant in plan.contestants]
     rows = {row["name"]: row for row in record["rows"]}
-    missing = [
-        name for name in names
-        if name not in rows or any(name not in own[part] for part in ("searches", "knobs", "failed"))
-        or len(own["searches"][name]) != plan.searches
-    ]  # fmt: skip
+    missing = [name for name in names if name not in rows or len(own["searches"].get(name, ())) != plan.searches]
     if missing or (plan.budget > 1 and not any(name.endswith(AS_IT_COMES) for name in rows)):
         return [f"{name} is not whole" for name in missing or ["the row of default settings"]]
     if strangers := rows.keys() - {*names, *(f"{name}{AS_IT_COMES}" for name in names)}:

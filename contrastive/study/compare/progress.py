@@ -174,9 +174,8 @@ def conclude(contest: Contest) -> str:
     """Judge a comparison on one data set, write its pages, and say what came out."""
     record = comparison_record(contest)
     if said := faults(record):
-        raise ConfigError(
-            f"there is no verdict, {'; '.join(said)}: try rm -r {as_typed(contest.base)} and the same command again"
-        )
+        instead = f"try the same command without these runs in {as_typed(contest.base)}"
+        raise ConfigError(f"there is no verdict, {'; '.join(said)}: {instead}")
     alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
     images = map(_wrapped, alone_right(record))
     picture = ["", *drawn] if (drawn := forest(record)) else []
