@@ -20,12 +20,10 @@ from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.components import build_augmentation
-from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.types import Batch, Data, Shard
-from tests.dataset.data import RECIPE, assert_same_weights, encoded, load_shards, losses, ran, write_tar
-from tests.gpu.pretended_gpu import pretended_gpu
+from tests.dataset.data import RECIPE, encoded, load_shards, losses, ran, write_tar
 from tests.helpers import load_image_folder, write_image_folder
 
 FRAME = 40
@@ -219,17 +217,3 @@ def test_two_processes_see_the_views_of_one(words, tmp_path):
         ran(*words, "epochs=1", f"devices={n}", f"hydra.run.dir={tmp_path}/{n}", cwd=tmp_path)
     one, two = (losses(tmp_path / f"{n}") for n in (1, 2))
     assert len(one) == 126 // 12 and two == pytest.approx(one, rel=1e-3)
-
-
-@pytest.mark.slow
-def test_a_run_on_a_pretended_gpu_is_that_of_the_cpu_and_waits_where_it_did(composed, words, tmp_path):
-    words += ["epochs=1", "compile=false", "graphs=false", "evaluator=[knn]", "evaluator.knn.every=0"]
-    words = [word for word in words if "linear" not in word]
-    run_experiment(composed(*words), tmp_path / "cpu")
-    waits = []
-    for frame in (FRAME, "null"):
-        with pretended_gpu() as gpu:
-            run_experiment(composed(*words, "device=cuda", f"dataset.frame={frame}"), tmp_path / f"{frame}")
-        waits.append(gpu.waits)
-    assert waits[0] == waits[1]
-    assert_same_weights(tmp_path / f"{FRAME}", tmp_path / "cpu")

@@ -20,6 +20,7 @@ from torch._inductor import compile_fx
 from torch._inductor.debug import DebugContext
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
+from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._triton import has_triton
@@ -77,9 +78,9 @@ def lowered(graph: fx.GraphModule, inputs: list[Any], *, is_backward: bool) -> G
             torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=CUDA) if isinstance(x, Tensor) else x
             for x in inputs
         ]
-    FakeTensorProp(graph, mode).propagate(*inputs)
     found = Generated()
     with pretended_h100(), V.set_fake_mode(mode), DebugContext():
+        FakeTensorProp(graph, mode).propagate(*inputs)
         compile_fx._recursive_post_grad_passes(graph, is_inference=False)
         compile_fx.record_original_output_strides(graph)
         made = GraphLowering(graph, shape_env=mode.shape_env, example_inputs=inputs, is_backward=is_backward)
@@ -99,7 +100,8 @@ def lowered(graph: fx.GraphModule, inputs: list[Any], *, is_backward: bool) -> G
 
 @contextmanager
 def pretended_h100() -> Iterator[None]:
-    """Within, inductor asks a GPU for its numbers and gets those of an H100."""
+    """Within, inductor asks a GPU for its numbers and gets those of an H100, and convolutions keep the layout of their
+    images, as cuDNN's do: without a GPU torch takes them for ones that do not, and copies behind them are counted."""
     answers: dict[str, Callable[..., Any]] = {
         "get_device_properties": lambda device=None: H100,
         "current_device": lambda: 0,
@@ -117,4 +119,6 @@ def pretended_h100() -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(CudaInterface, name, staticmethod(answer)))
+        layout = "_conv_determine_backend_memory_format"
+        stack.enter_context(mock.patch.object(torch._C, layout, lambda x, *_: suggest_memory_format(x)))
         yield

@@ -34,8 +34,7 @@ from contrastive.training.step import TrainStep
 from contrastive.types import Split, tensors
 from tests import forked
 from tests.gpu import gpu_tasks
-from tests.gpu.test_pretended_gpu import BRIEF, EVALUATORS
-from tests.helpers import check_same, compose_settings, logged_lines, run_until_step
+from tests.helpers import ROOT, check_same, compose_settings, logged_lines, run_until_step
 from tests.training.test_step import each_view_by_itself
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
@@ -58,6 +57,14 @@ KINDS = [
     [*NOISE, "optimizer=lars", "optimizer.lr=5"], [*NOISE, *PER_VIEW], [*NOISE, *PER_VIEW, "compile=true"],
     [*BIASED, "regularizer=fairkl", "sampler=bias_balanced"], [*BIASED, *UNIFORM], LNL,
 ]  # fmt: skip
+# As short as they allow; those that name groups of images come after the ones that they read.
+EVALUATORS = [path.stem for path in sorted((ROOT / "configs/evaluator").glob("*.yaml"))]
+EVALUATORS.sort(key=lambda name: name.endswith("audit"))
+BRIEF = ["evaluator.fine_tune.epochs=1", "evaluator.fine_tune.min_steps=2", "evaluator.fine_tune.lr=[0.1]"]
+BRIEF += ["evaluator.adam_probe.epochs=1", "evaluator.sgd_probe.epochs=1", "evaluator.few_label.draws=1"]
+BRIEF += ["evaluator.linear_sgd.epochs=1"]
+BRIEF += ["evaluator.dfr.draws=1", "evaluator.dfr.l2=[0.1]"]
+BRIEF += [f"evaluator.{name}.max_iter=4" for name in ("linear", "few_shot", "few_label", "dfr", "transfer")]
 ON_TWO = [pytest.param([*words, "devices=2"], marks=two_gpus) for words in (PER_VIEW, LNL)]
 
 
