@@ -12,7 +12,7 @@ from contrastive.gathering import gather
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.seeding import generator
-from contrastive.training.features import CHUNK
+from contrastive.training.features import at_once
 from contrastive.training.hook import Points
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective, gathered
@@ -67,7 +67,7 @@ def unseen_loss(step: TrainStep, split: Split, *, batch_size: int, seed: int) ->
     were_training = [module.training for module in modules]
     for module in modules:
         module.eval()
-    chunks = [step.network(chunk, step.objective.required_outputs("main")) for chunk in views.split(CHUNK)]
+    chunks = [step.network(chunk, step.objective.required_outputs("main")) for chunk in views.split(at_once(views))]
     joined = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
     outputs = {name: value.unflatten(0, (step.n_views, len(part))).transpose(0, 1) for name, value in joined.items()}
     shaped = views.unflatten(0, (step.n_views, len(part)))

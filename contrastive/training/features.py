@@ -20,6 +20,11 @@ from contrastive.types import Batch, Data, Features, Split, move
 CHUNK = 500  # images per forward pass: enough to fill a device, few enough to fit beside a training run
 
 
+def at_once(image: Tensor) -> int:
+    """Images (N, K, h, w) per forward pass: `CHUNK`, and of larger ones than 64 pixels as many as have its pixels."""
+    return max(1, min(CHUNK, CHUNK * 64**2 // (image.shape[-2] * image.shape[-1])))
+
+
 def extract(
     encoder: nn.Module,
     split: Split,
@@ -61,11 +66,12 @@ def extract_transformed(
     device = next(encoder.parameters()).device
     local = own_part(len(index))
     images = index.cpu()[local].to(split.image.device)  # copied here, once: a copy in each chunk waits for the device
-    read = (Batch(split.image[image], split.label[image]) for image in images.split(CHUNK))
+    chunk = at_once(split.image)
+    read = (Batch(split.image[image], split.label[image]) for image in images.split(chunk))
     with frozen(encoder), torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
         chunks = [
             encoder(transform(batch.image, row)).float()
-            for batch, row in zip(on_device(read, split, device), local.to(device).split(CHUNK), strict=True)
+            for batch, row in zip(on_device(read, split, device), local.to(device).split(chunk), strict=True)
         ]
     device = home(device)
     label, bias = split.label.to(device), None if split.bias is None else split.bias.to(device)
@@ -276,9 +282,9 @@ class StreamedFeatures(FeatureStream):
         split, index = self.data.probe_val_split, self.data.probe_val_index
         if split is None or index is not None:
             assert index is not None
-            return self._encode(self.data.pretrain, index.split(CHUNK * world_size()), None)
+            return self._encode(self.data.pretrain, index.split(at_once(self.data.pretrain.image) * world_size()), None)
         every = torch.arange(len(split), device=split.image.device)
-        return self._encode(split, every.split(CHUNK * world_size()), None)
+        return self._encode(split, every.split(at_once(split.image) * world_size()), None)
 
     @torch.no_grad()
     def _encode(self, split: Split, batches: Iterable[Tensor], augmentation: Augmentation | None) -> Iterator[Features]:

@@ -5,7 +5,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
-from contrastive.training.features import extract, extract_feature_sets
+from contrastive.training.features import at_once, extract, extract_feature_sets
 from contrastive.types import Data, Split
 
 
@@ -89,3 +89,8 @@ def test_features_that_are_not_finite_are_refused():
     net.layer4[0].conv1.weight.data[0] = torch.nan
     with pytest.raises(ConfigError, match=r"features that are not finite: try a smaller optimizer\.lr"):
         extract(net, split(7), normalize)
+
+
+def test_of_large_images_fewer_go_through_the_encoder_at_once():
+    sides = {side: at_once(torch.empty(0, 3, side, side)) for side in (16, 32, 64, 128, 224, 4096)}
+    assert sides == {16: 500, 32: 500, 64: 500, 128: 125, 224: 40, 4096: 1}
