@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -67,6 +68,16 @@ def test_every_loss_and_regularizer_is_public(group):
     components = [contrastive.make(f"{group}/{option}") for option in options(group) if option != "none"]
     names = {type(component).__name__ for component in components}
     assert names - {"Weighted"} <= set(contrastive.__all__)
+
+
+def test_the_image_has_extras_that_exist_and_the_python_of_the_constraints():
+    lines = (ROOT / "Dockerfile").read_text()
+    extras = set(re.search(r"'\.\[(.*)\]'", lines)[1].split(","))
+    assert {"report", "timm", "export"} <= extras
+    assert extras <= tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+    (version,) = re.findall(r"FROM python:([\d.]+)", lines)
+    assert f"Python {version}" in (ROOT / "constraints.txt").read_text().partition("\n")[0]
+    assert lines.rstrip().endswith('ENTRYPOINT ["contrastive"]')
 
 
 @pytest.mark.slow
