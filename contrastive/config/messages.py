@@ -26,14 +26,16 @@ PLUGINS = {"submitit": "slurm", "ray": "ray"}  # of Hydra, and the extra that in
 REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
 FULL = "free some space and run the same command again, or try {place} on another disk"
 USABLE = "try {place}, a folder that can be written to"
+LOCKS = "try {place} on a disk of this machine, whose files can be locked"
 ADVICE = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
     errno.EFBIG: "the size of a file is limited here: try ulimit -f unlimited, or {place} on another disk",
     errno.ENAMETOOLONG: "try a shorter {place}",
-    errno.ENOLCK: "try {place} on a disk of this machine, whose files can be locked",
     errno.EIO: "check the disk, then run the same command again",
-} | dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST), USABLE)
+    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP), LOCKS),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST), USABLE),
+}
 KNOBS = (
     "try a smaller batch_size, encoder.stem=large (of large images), grad_cache_chunk=128 (holds fewer activations), "
     "resident=false or graphs=false"

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -90,8 +90,10 @@ def is_locked(run: Path) -> bool:
 
 
 def _is_free(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return lock_descriptor(opened.fileno(), blocking=False)
+    for mode in ("r+b", "rb"):  # NFS locks what is open for writing alone, and another user's run is not
+        with suppress(OSError), file.open(mode) as opened:
+            return lock_descriptor(opened.fileno(), blocking=False)
+    return True  # as far as can be known
 
 
 @contextmanager

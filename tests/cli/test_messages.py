@@ -55,8 +55,9 @@ def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
     assert (tmp_path / "run/result.json").exists()
 
 
-def test_a_file_system_without_locks_is_one_sentence():
-    said = user_message(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), "run/.lock")) or ""
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_one_sentence(number):
+    said = user_message(OSError(number, os.strerror(number), "run/.lock")) or ""
     assert said.startswith("run/.lock: ")
     assert said.endswith("try hydra.run.dir=PATH on a disk of this machine, whose files can be locked")
 

@@ -1,6 +1,9 @@
 """`contrastive runs` tells apart what runs, what was interrupted and what is done."""
 
+import errno
+import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from filelock import lock_descriptor
 from contrastive.cli import runs
 from contrastive.errors import ConfigError
 from contrastive.experiment import summary
+from contrastive.run import files
 from contrastive.run.files import files_below, is_locked, lock
 from contrastive.run.log import read_points
 from contrastive.text import marked, show
@@ -71,6 +75,22 @@ def test_knn_accuracies_with_other_settings_say_with_which(tmp_path: Path, capsy
     assert runs.main([str(tmp_path)]) == 0
     cells = {line.rpartition("/")[2]: line for line in capsys.readouterr().out.splitlines() if "/" in line}
     assert "84.17 (k=200)" in cells["a"] and "80.00 (k=200)" in cells["b"] and "90.00 (k=1)" in cells["c"]
+
+
+def test_looking_asks_no_file_system_for_more_than_it_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = {os.O_RDWR: 0, os.O_RDONLY: errno.EBADF}  # NFS locks what is open for writing
+
+    def flock(descriptor: int, *, blocking: bool) -> bool:
+        if number := numbers[fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE]:
+            raise OSError(number, os.strerror(number))
+        return lock_descriptor(descriptor, blocking=blocking)
+
+    monkeypatch.setattr(files, "lock_descriptor", flock)
+    with (tmp_path / ".lock").open("a") as file:
+        assert lock_descriptor(file.fileno(), blocking=False)
+        assert is_locked(tmp_path)
+        numbers[os.O_RDWR] = errno.ENOSYS  # nothing can be locked
+        assert not is_locked(tmp_path)
 
 
 def test_looking_neither_makes_nor_keeps_a_lock(tmp_path: Path) -> None:
