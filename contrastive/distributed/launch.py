@@ -6,6 +6,7 @@ torchrun's `elastic_launch` starts as fast, but prints pages of log and tracebac
 import logging
 import os
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Callable
@@ -42,7 +43,9 @@ def launch(n: int, task: Callable[..., Any], *arguments: Any, explain: Explain) 
         ProcessRaisedException: any other failure, with its traceback.
     """
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # it warns of every terminated worker
-    store = TCPStore(HOST, 0, is_master=True, wait_for_workers=False)  # the kernel picks a port nobody else has
+    with socket.create_server((HOST, 0)) as ours:  # a store that picks the port itself listens on every address
+        port = ours.getsockname()[1]
+        store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=ours.detach())
     with tempfile.NamedTemporaryFile("r") as error_file:
         worker_arguments = (n, store.port, error_file.name, task, arguments, explain)
         context = start_processes(_worker, worker_arguments, nprocs=n, daemon=True, start_method="spawn", join=False)

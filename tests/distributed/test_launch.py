@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 
+import psutil
 import pytest
 import torch
 
@@ -70,6 +71,9 @@ def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
     words = [*TINY, "epochs=400", "devices=2", "hydra.run.dir=run"]
     process = started(*words, cwd=tmp_path, start_new_session=True, preexec_fn=restore_sigint)
     wait_for(tmp_path / "run/checkpoints/last.pt", process)
+    alive = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    listening = [one for own in alive for one in own.net_connections() if one.status == psutil.CONN_LISTEN]
+    assert {one.laddr.ip for one in listening} == {"127.0.0.1"}  # to nobody on other machines
     (os.killpg if whom == "all" else os.kill)(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)  # the pipes close when the last process has gone
     assert process.returncode == 130
