@@ -118,7 +118,6 @@ def _run(task: Callable[[], Any], connection: Connection, gpu: str | None) -> No
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it when it starts, which nothing has made it do
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     unblock_interrupts()
     try:
         connection.send(task())

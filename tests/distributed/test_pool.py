@@ -100,6 +100,19 @@ for task, result in run_in_processes([Task(Path(f"{i}")) for i in range(3)], n_p
 
 
 @pytest.mark.slow
+def test_jobs_of_the_background_ignore_ctrl_c_as_their_parent_does(tmp_path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", START], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
+    wait_for(tmp_path / "0", parent)
+    os.killpg(parent.pid, signal.SIGINT)
+    time.sleep(0.5)
+    assert parent.poll() is None and not (tmp_path / "0.saved").exists()
+    os.killpg(parent.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
 def test_jobs_save_and_end_after_ctrl_c_and_with_their_parent(tmp_path, signum):
     env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
