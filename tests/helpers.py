@@ -56,12 +56,6 @@ TERMS = [
     for path in sorted((ROOT / "configs" / group).glob("*.yaml"))
     if path.stem != "none"
 ]
-QUICK = ("nt_xent", "debiased_pos", "sogclr", "supcon", "fairkl")  # stand for all in what takes seconds for each
-
-
-def unless_quick(name: str) -> Any:
-    """The marks of a test of one term: slow, but for a few."""
-    return () if name in QUICK else pytest.mark.slow
 
 
 def further(*cases: Any) -> list[Any]:

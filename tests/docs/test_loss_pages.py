@@ -8,7 +8,7 @@ import pytest
 from contrastive.config.reference import option_files
 from docs.make import loss_pages as losses
 from scripts.generate import generated
-from tests.helpers import ROOT, unless_quick
+from tests.helpers import ROOT
 
 T_975 = {2: 4.302653, 4: 2.776445}  # of Student's t, by degrees of freedom
 
@@ -41,9 +41,7 @@ def test_searched_tables_and_their_searches_exist() -> None:
         assert (ROOT / f"studies/{by}/record.json").exists(), table
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=unless_quick(name)) for name in sorted(option_files("loss"))]
-)
+@pytest.mark.parametrize("name", sorted(option_files("loss")))
 def test_a_page_has_every_setting_formula_and_citation(name: str) -> None:
     page = losses.loss_page(name)
     for item in losses.settings_of("loss", name):

@@ -16,10 +16,10 @@ from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiv
 from contrastive.pairs.relations import other_image, positive
 from contrastive.testing import check_loss
 from contrastive.testing.loss import in_tiles, inputs, prepared
-from tests.helpers import TERMS, unless_quick
+from tests.helpers import TERMS
 
 
-@pytest.mark.parametrize(("group", "name"), [pytest.param(*term, marks=unless_quick(term[1])) for term in TERMS])
+@pytest.mark.parametrize(("group", "name"), TERMS)
 def test_every_loss_and_regularizer_passes_check_loss(group, name):
     check_loss(make(f"{group}/{name}"))
 

@@ -9,7 +9,7 @@ from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.testing.loss import IN_TILES, in_tiles, inputs, prepared
 from contrastive.types import Shard
-from tests.helpers import TERMS, unless_quick
+from tests.helpers import TERMS
 
 PER_ANCHOR = [
     name
@@ -38,7 +38,7 @@ def no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_matrix")
-@pytest.mark.parametrize("name", [pytest.param(name, marks=unless_quick(name)) for name in PER_ANCHOR])
+@pytest.mark.parametrize("name", PER_ANCHOR)
 @pytest.mark.parametrize("temperature", [0.01, 0.1, 0.5])  # tiles are safe in float32 from 0.025 on
 def test_tiles_equal_the_matrix(name, temperature):
     z, label, bias = inputs(11, 2)

@@ -13,7 +13,7 @@ from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 from contrastive.pairs.tiles import Tiling
 from contrastive.testing.loss import in_tiles
-from tests.helpers import further, unless_quick
+from tests.helpers import further
 from tests.loss import explicit_pairs as explicit
 from tests.loss.explicit_pairs import T
 
@@ -98,7 +98,7 @@ CHOSEN = [(name, case) for name, case in itertools.product(ALL, CASES) if taken(
 
 
 @pytest.mark.parametrize("push", [1.7, *further(1)])
-@pytest.mark.parametrize(("name", "case"), [pytest.param(*own, marks=unless_quick(own[0])) for own in CHOSEN])
+@pytest.mark.parametrize(("name", "case"), CHOSEN)
 def test_every_loss_is_the_one_of_its_lists_of_candidates(name: str, case: str, push: float) -> None:
     (z, *others), arguments = scene(CASES[case])
     leaves = [z, *others]

@@ -9,7 +9,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import option_files
 from contrastive.errors import ConfigError
 from contrastive.study.compare.space import COMMON, GROUPS, knobs_of, point_at, points, read_knob
-from tests.helpers import compose_settings, unless_quick
+from tests.helpers import compose_settings
 
 LR = "tag(log,interval(1e-4,1e-2))"
 
@@ -120,7 +120,7 @@ def test_values_of_a_range_with_close_ends_differ_and_stay_in_it():
 
 
 FILES = [
-    pytest.param(group, path.stem, marks=unless_quick(path.stem))
+    (group, path.stem)
     for group in GROUPS for path in sorted((CONFIGS / "search" / group).glob("*.yaml"))
 ]  # fmt: skip
 
