@@ -152,9 +152,6 @@ def _check_value(key: str, value: str, words: Sequence[str]) -> None:
     if key in ("dataset.root", "dataset.table") and not any(word.startswith(CHOOSES_DATA) for word in words):
         root = "" if any(word.startswith("dataset.root=") for word in words) else "dataset.root=PATH "
         raise ConfigError(f"dataset=digits reads no folder: try dataset=image_folder {root}{key}={value}")
-    if key in GROUPS and value.startswith("{") and (pairs := re.findall(r"([\w.]+): *([^,{}]+)", value)):
-        folder = "dataset=image_folder " if key == "dataset" else ""
-        raise ConfigError(f"{key} takes a name: try {folder}{' '.join(f'{key}.{k}={v}' for k, v in pairs)}")
 
 
 def not_a_setting(words: Sequence[str]) -> str | None:

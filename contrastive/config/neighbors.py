@@ -64,7 +64,7 @@ def did_you_mean(word: str, known: Iterable[str], *, typed: str = "{}") -> str:
 
 def synonym(word: str, value: str = "VALUE") -> str:
     """What is typed here for a word of other programs, such as `dataset.root=x` for `data.root`; nothing for others."""
-    name = PREFIX.sub("", word.lower().replace("-", "_"))
+    name = PREFIX.sub("", word.lower().lstrip("-").replace("-", "_"))
     group, _, rest = name.partition(".")
     if (own := SYNONYMS.get(group, "")).endswith("={}") and rest and name not in SYNONYMS:
         return f"{own.removesuffix('={}')}.{rest}={value}"

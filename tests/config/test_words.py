@@ -33,10 +33,8 @@ FAST = [  # without composing
     ("dataset=/data/own", "try dataset=image_folder dataset.root=/data/own"),
     ("dataset=own/images", "try dataset=image_folder dataset.root=PATH"),
     ("dataset.root=own", "try dataset=image_folder dataset.root=own"),
-    ("'dataset={root: x}'", "try dataset=image_folder dataset.root=x"),
     ("dataset.table=x.csv", "try dataset=image_folder dataset.root=PATH dataset.table=x.csv"),
     ("dataset.table=x.csv dataset.root=y", "try dataset=image_folder dataset.table=x.csv"),
-    ("'loss={temperature: 0.1, push: 4}'", "try loss.temperature=0.1 loss.push=4"),
     ("-m --cfg job", "try it without -m"),
     ("hydra/launcher=slurm seed=0", "try -m before it, also for a single run"),
 ]
