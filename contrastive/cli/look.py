@@ -14,8 +14,10 @@ command that trains on it.
                           image. All images are read for it, as a run reads them: the next run finds them decoded
 """
 
+import os
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,7 +34,7 @@ from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS, LARGE
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.errors import ConfigError
-from contrastive.files import write_text
+from contrastive.files import read_bytes, write_text
 from contrastive.listing.walk import has_an_image, subfolders
 from contrastive.text import as_typed, show
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from contrastive.listing.found import Listing
 
 LOOKED_AT = 256  # images, evenly spaced
+MOST_READ = 10**9  # bytes of files that are compared
 SIDES = (224, 128, 96, 64, 32)  # of images that recipes are for
 USUAL_SIDE = 32  # where nothing is known of the images
 TABLES, ARRAYS = (".csv", ".tsv"), (".npy", ".npz")
@@ -198,8 +201,9 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     from contrastive.dataset.folder.cache import examined
     from contrastive.listing.found import CANNOT_BE_READ, Seen, seen_notes
 
-    every = [part.folder / file.path for part in listed.splits.values() for file in part.files]
-    paths = every[:: -(-len(every) // LOOKED_AT)]
+    every = [(key, i, path) for key, part in listed.splits.items() for i, path in enumerate(part.paths)]
+    chosen = every[:: -(-len(every) // LOOKED_AT)]
+    paths = [path for _, _, path in chosen]
     kind = common_kind(paths, channels)
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor() as pool:  # of Pillow, which name no file
         found = list(pool.map(examined, paths, repeat(USUAL_SIDE), repeat(kind), repeat(orientation)))
@@ -207,20 +211,24 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     sides = [side for side, _ in opened]
     is_gray = kind.channels == 3 and {mode for _, mode in opened} <= {"1", "L"} and bool(opened)
     seen: dict[str, Seen] = {}
-    broken = []
-    for path, (pixels, what) in zip(paths, found, strict=True):
+    broken, faults = list[str](), {key: set[int]() for key in listed.splits}
+    for (key, i, path), (pixels, what) in zip(chosen, found, strict=True):
         name = str(path.relative_to(base) if path.is_relative_to(base) else path)
         if isinstance(pixels, str):
-            broken.append(name)
+            faults[key].add(i)
+            broken.append(f"{name}: {pixels.replace(repr(str(path)), '')}".strip(" :"))
         for each in what:
             seen.setdefault(each, Seen(n=0, first=[]))["n"] += 1
             seen[each]["first"].append(name)
     of = "" if len(paths) == len(every) else f", by a look at {len(paths)} of {len(every):,}"
     sizes = f", the shorter side of {' to '.join(map(str, sorted({min(sides), max(sides)})))} pixels" if sides else ""
     gray = ", gray made RGB: dataset.channels=1 keeps one channel" if is_gray else ""
+    readable = {key: part.without(faults[key]) for key, part in listed.splits.items()}
+    decoded = [pixels.tobytes() for pixels, _ in found if not isinstance(pixels, str)] if not of else None
     notes = [f"each image: {kind}{sizes}{of}{gray}", *seen_notes([seen], len(paths) - len(broken))]
+    notes += _copies(readable, decoded)
     left_out = {**listed.left_out, **({CANNOT_BE_READ: broken} if broken else {})}
-    report = listed._replace(left_out=left_out, notes=(*listed.notes, *notes)).found()
+    report = listed._replace(splits=readable, left_out=left_out, notes=(*listed.notes, *notes)).found()
     return str(report), [usual_size(sides), *(["augmentation=intensity"] if kind.channels != 3 else [])]
 
 
@@ -228,6 +236,26 @@ def usual_size(sides: Sequence[int]) -> str:
     """The word for the size of images whose shorter sides these are: the largest of `SIDES` that half of them have."""
     middle = int(median(sides)) if sides else USUAL_SIDE
     return f"dataset.size={next((side for side in SIDES if side <= middle), middle)}"
+
+
+def _copies(parts: dict[str, "Part"], decoded: list[bytes] | None) -> list[str]:
+    """The note on images that are there twice: by their pixels, or where not all were decoded by their files, of which
+    those are read that are as long as another one."""
+    import numpy as np
+
+    from contrastive.dataset.folder.cache import content_of
+    from contrastive.dataset.folder.layout import part_copies
+
+    paths = [path for part in parts.values() for path in part.paths]
+    sizes = [path.stat().st_size for path in paths]
+    alike = Counter(sizes)
+    if decoded is None and sum(size for size in sizes if alike[size] > 1) > MOST_READ:
+        return []
+    files = zip(paths, sizes, strict=True)
+    raw = decoded or (read_bytes(path) if alike[size] > 1 else os.fsencode(path) for path, size in files)
+    content = np.frombuffer(b"".join(map(content_of, raw)), np.uint64)
+    ends = np.cumsum([len(part.files) for part in parts.values()])[:-1]
+    return part_copies(parts, dict(zip(parts, np.split(content, ends), strict=True)))
 
 
 def size_in_shards(indices: "Sequence[Index]") -> str:

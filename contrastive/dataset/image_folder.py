@@ -11,7 +11,7 @@ from torch import Tensor
 
 from contrastive.dataset.folder.cache import SplitImages, Wanted
 from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, asking_for_size, check_root
+from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, asking_for_size, check_root, part_copies
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.folder.loose import split_images
 from contrastive.dataset.shard.images import DECODER
@@ -111,6 +111,9 @@ def image_folder(
     check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
     check_frame(frame, size)
     images = split_images(listed.splits, Wanted(size, Path(cache), channels, orientation, frame), decoded)
+    readable = {key: part.without(images[key].faults) for key, part in listed.splits.items()}
+    copies = part_copies(readable, {key: images[key].content for key in readable})
+    listed = listed._replace(notes=(*listed.notes, *copies))
     taken = {key: _split(part, images[key]) for key, part in listed.splits.items()}
     if listed.classes:
         taken["train"] = long_tail(first_per_class(taken["train"], per_class), imbalance)
@@ -143,7 +146,7 @@ def _read(listed: Listing[Part], splits: dict[str, Split], images: Mapping[str, 
 
 def _split(part: Part, images: SplitImages) -> Split:
     """The images of one split with their labels."""
-    files = [file for i, file in enumerate(part.files) if i not in images.faults]
+    files = part.without(images.faults).files
     bias = torch.tensor([file.bias for file in files])
     return Split(images.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
@@ -18,7 +19,7 @@ from contrastive.dataset.shard.order import ORDER
 from contrastive.dataset.shard.sample import LABEL, Fields
 from contrastive.dataset.splits import as_data, channel_stats, stratified
 from contrastive.errors import ConfigError, check_at_least
-from contrastive.listing.found import Listing
+from contrastive.listing.found import Listing, copy_notes
 from contrastive.listing.names import SPLITS, name_of, part_of_split, split_of
 from contrastive.seeding import generator
 from contrastive.text import as_typed
@@ -102,13 +103,15 @@ def shards(
     if "test" not in splits:
         splits["train"], splits["test"] = _with_test(splits["train"])
         places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
+    content = {key: split.image.content for key, split in splits.items() if not isinstance(split.image, Tensor)}
+    copies = copy_notes(content, {key: split.label for key, split in splits.items()})
     train = splits["train"] = replace(splits["train"], frame=frame)
     stats = channel_stats(train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))])
     if labeled is not None:
         splits["train"] = _few_labels(train, labeled)
     names, of_biases = names_of(classes, every[0], "classes.txt"), names_of(biases, every[0], "biases.txt")
     return as_data(
-        Listing(splits, names, of_biases, places, left_out(every), notes(every, names)),
+        Listing(splits, names, of_biases, places, left_out(every), (*notes(every, names), *copies)),
         stats=stats,
         facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": places["test"]},
         hold_out=hold_out,

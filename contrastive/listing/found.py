@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from contrastive.text import printable
+from contrastive.text import counted, printable
 
 NAMED = 3  # files that a reason names
+MOST_COMPARED = 10**7  # images, in seconds
 CLASSES = 10  # that a line lists
 CANNOT_BE_READ = "cannot be read"  # why images are left out that no decoder takes
 S = TypeVar("S", bound="Labeled")
@@ -122,6 +123,36 @@ def _counts(number: ArrayLike, names: Sequence[str]) -> dict[str, int]:
     """{name: how many}, those of -1 under ''."""
     counts = np.bincount(np.asarray(number, np.int64) + 1, minlength=len(names) + 1).tolist()
     return {name: n for name, n in zip(("", *names), counts, strict=True) if n}
+
+
+def copy_notes(
+    content: Mapping[str, NDArray[np.uint64]],
+    label: Mapping[str, ArrayLike],
+    names: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[str]:
+    """A sentence of evaluated images that are training images, too, and of images with two labels.
+
+    Args:
+        content: a hash of each image of each split.
+        label: of each image, -1 = none.
+        names: of each image, where they are known.
+    """
+    told = list[str]()
+    if sum(map(len, content.values())) > MOST_COMPARED:
+        return told
+    for split, own in content.items():
+        again = np.flatnonzero(np.isin(own, content["train"])) if split != "train" else ()
+        if len(again):
+            first = [names[split][i] for i in again[:NAMED]] if names else []
+            shown = f" ({_first(Seen(n=len(again), first=first))})" if names else ""
+            told.append(f"{len(again):,} of {len(own):,} {split} images are training images, too{shown}")
+    every, classes = (np.concatenate([np.asarray(of[split]) for split in content]) for of in (content, label))
+    every, classes = every[classes >= 0], classes[classes >= 0]
+    order = np.lexsort((classes, every))
+    every, classes = every[order], classes[order]
+    if n := len(np.unique(every[1:][(every[1:] == every[:-1]) & (classes[1:] != classes[:-1])])):
+        told.append(f"{counted(n, 'image')} with more than one label")
+    return ["; ".join(told)] if told else []
 
 
 def _alike(title: str, names: Sequence[str]) -> list[str]:

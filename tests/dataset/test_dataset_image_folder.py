@@ -204,7 +204,7 @@ def test_class_folders_alone_are_split(folder):
     assert data.test.label.tolist() == [0] * 4 + [1] * 4
     assert data.pretrain.label.tolist() == [0] * 16 + [1] * 16
     assert not {*contents(data.pretrain)} & {*contents(data.test)}
-    said = "a fixed fifth of each class, chosen by the file names: 8 of 40 images"
+    said = "a fixed fifth of each class, chosen by the file names: 8 of 40 files"
     assert data.facts == {"dataset_name": "train", "test_split": said}
     assert f"test   8 images, {said}" in str(data.found)
     assert torch.equal(load_image_folder(base, name="again").test.image, data.test.image)

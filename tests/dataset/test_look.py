@@ -9,6 +9,8 @@ from PIL import Image
 from contrastive.cli.look import main
 from contrastive.cli.look import parsed as parsed_words
 from contrastive.cli.pack import main as pack
+from contrastive.dataset.image_folder import image_folder
+from contrastive.dataset.shards import shards
 from tests.helpers import write_image_folder
 
 
@@ -51,7 +53,7 @@ def test_a_table_is_reported_with_its_columns_guessed(tmp_path, capsys):
     (folder / "labels.csv").write_text("id,file,kind\n" + "".join(rows))
     code, said = look(capsys, folder / "labels.csv")
     assert code == 0
-    assert "a fixed fifth of each class, chosen by the file names: 10 of 48 images" in said
+    assert "a fixed fifth of each class, chosen by the file names: 10 of 48 files" in said
     columns = "'dataset.columns={path: file, split: null, label: kind, bias: null}'"
     assert f"dataset.root={folder} dataset.table=labels.csv {columns} dataset.size=12" in said
 
@@ -74,11 +76,44 @@ def test_the_command_that_is_shown_can_be_typed(tmp_path, capsys):
 def test_what_is_broken_is_named_and_what_is_no_place_is_refused(tmp_path, capsys):
     folder = write_image_folder(tmp_path / "bugs")
     (folder / "train/ant/000.png").write_bytes(b"no image")
-    assert "left out: 1, cannot be read (train/ant/000.png)" in look(capsys, folder)[1]
+    assert "left out: 1, cannot be read (train/ant/000.png: cannot identify" in look(capsys, folder)[1]
+    assert "train  39 images" in look(capsys, folder)[1]
     assert look(capsys, tmp_path / "nothing.zip") == (
         2, f"error: {tmp_path / 'nothing.zip'} is no folder, table or array that is there: try a folder of images\n",
     )  # fmt: skip
     assert look(capsys, folder, folder)[0] == 2
+
+
+def copied(folder: Path, suffix: str) -> Path:
+    """Four training images are test images, too, one of them under another class."""
+    write_image_folder(folder)
+    for i, name in {0: "ant", 1: "ant", 4: "bee", 3: "ant"}.items():
+        with Image.open(folder / f"train/{'bee' if i == 3 else name}/00{i}.png") as picture:
+            picture.save(folder / f"test/{name}/copy{i}{suffix}")
+    return folder
+
+
+COPIES = "4 of 12 test images are training images, too"
+
+
+@pytest.mark.parametrize("suffix", [".png", ".bmp"])
+def test_images_that_are_there_twice_are_counted(tmp_path, capsys, suffix, monkeypatch):
+    folder = copied(tmp_path / "bugs", suffix)
+    told = f"{COPIES} (ant/copy0{suffix}, ant/copy1{suffix}, ant/copy3{suffix}, ...); 1 image with more than one label"
+    assert told in look(capsys, folder)[1]
+    for _ in range(2):  # decoded, and from the cache
+        assert told in str(image_folder(root=str(folder), size=8, cache=str(tmp_path / "cache")).found)
+    if suffix == ".png":  # by the bytes of the files alone
+        assert told in str(image_folder(root=str(folder), size=8, cache=str(tmp_path / "c"), decoded=False).found)
+        monkeypatch.setattr("contrastive.cli.look.LOOKED_AT", 4)
+        assert told in look(capsys, folder)[1]
+        assert pack([str(folder), str(tmp_path / "packed")]) == 0
+        found = str(shards(root=str(tmp_path / "packed"), size=8, cache=str(tmp_path / "c")).found)
+        assert f"{COPIES}; 1 image with more than one label" in found
+
+
+def test_different_images_are_not_there_twice(tmp_path, capsys):
+    assert " too" not in look(capsys, write_image_folder(tmp_path / "bugs"))[1]
 
 
 @pytest.mark.slow

@@ -33,14 +33,15 @@ CHUNK = 512  # images that are decoded before they are written
 
 
 class Facts(TypedDict):
-    """The .json file: {index of a file: why it cannot be read}, {what images became: which}, the statistics and the
-    pixels' sha256."""
+    """The .json file: {index of a file: why it cannot be read}, {what images became: which}, the statistics, the
+    pixels' sha256 and, in hexadecimal, a hash of each image's pixels."""
 
     faults: dict[str, str]
     seen: dict[str, Seen]
     mean: list[float]
     std: list[float]
     sha256: str
+    content: str
     kind: NotRequired[tuple[int, str]]  # channels and dtype, where they are not 3 and uint8
 
 
@@ -64,6 +65,7 @@ class SplitImages(NamedTuple):
     stats: ChannelStats  # mean and standard deviation of `image`, scaled to [0, 1]
     digest: str  # sha256 of `image`, or of the files
     seen: list[dict[str, Seen]]  # what became of them, see `decode`; a part for each index
+    content: npt.NDArray[np.uint64]  # (n,) a hash of each image's pixels, or of its bytes
 
     @property
     def kind(self) -> Kind:
@@ -96,7 +98,8 @@ def load_images(part: Part, wanted: Wanted, like: Kind | None = None) -> SplitIm
     faults = {int(i): fault for i, fault in facts["faults"].items()}
     image = _map(pixels, n - len(faults), size, _kind(facts))
     stats = tuple(facts["mean"]), tuple(facts["std"])
-    return SplitImages(image, faults, stats, digest=facts["sha256"], seen=[facts["seen"]])
+    content = np.frombuffer(bytes.fromhex(facts["content"]), np.uint64)
+    return SplitImages(image, faults, stats, facts["sha256"], [facts["seen"]], content)
 
 
 def _kind(facts: Facts) -> Kind:
@@ -129,7 +132,7 @@ def _decode_all(part: Part, wanted: Wanted, kind: Kind, pixels: Path) -> Facts:
     check_space(pixels.parent, _n_bytes(n, wanted.size, kind), "the decoded images", remedy)
     partial = pixels.with_suffix(".part")  # one name: what a killed process left is written over
     try:
-        faults, seen, digest = _write(part, wanted, kind, partial)
+        faults, seen, digest, content = _write(part, wanted, kind, partial)
         if len(faults) == n:
             raise none_readable(part, faults[0])
         partial.replace(pixels)
@@ -137,7 +140,10 @@ def _decode_all(part: Part, wanted: Wanted, kind: Kind, pixels: Path) -> Facts:
         partial.unlink(missing_ok=True)
     mean, std = channel_stats(_map(pixels, n - len(faults), wanted.size, kind))
     named = {str(i): why for i, why in faults.items()}
-    facts: Facts = {"faults": named, "seen": shortened(seen), "mean": list(mean), "std": list(std), "sha256": digest}
+    facts: Facts = {
+        "faults": named, "seen": shortened(seen), "mean": list(mean), "std": list(std), "sha256": digest,
+        "content": content,
+    }  # fmt: skip
     return facts if kind == RGB_8 else {**facts, "kind": (kind.channels, kind.dtype.name)}
 
 
@@ -160,10 +166,13 @@ def examined(path: Path, size: int, kind: Kind, orientation: bool) -> tuple[npt.
         return damage(path, error), seen
 
 
-def _write(part: Part, wanted: Wanted, kind: Kind, file_path: Path) -> tuple[dict[int, str], dict[str, list[str]], str]:
+def _write(
+    part: Part, wanted: Wanted, kind: Kind, file_path: Path
+) -> tuple[dict[int, str], dict[str, list[str]], str, str]:
     """Decode in parallel and write the readable images one after the other; return the faults, the files that something
-    was done to, and the sha256."""
+    was done to, the sha256, and the hashes of all images."""
     faults, seen, digest = dict[int, str](), defaultdict[str, list[str]](list), hashlib.sha256()
+    content = list[bytes]()
     paths = part.paths
     bar = tqdm(total=len(paths), desc="decoding", unit="image", mininterval=1)
     quiet = warnings.catch_warnings(action="ignore")  # of Pillow, which name no file: bombs, damaged metadata
@@ -180,10 +189,16 @@ def _write(part: Part, wanted: Wanted, kind: Kind, file_path: Path) -> tuple[dic
                     seen[each].append(part.files[i].path)
                 raw = pixels.tobytes()
                 digest.update(raw)
+                content.append(content_of(raw))
                 file.write(raw)
         file.flush()
         os.fsync(file.fileno())
-    return faults, seen, digest.hexdigest()
+    return faults, seen, digest.hexdigest(), b"".join(content).hex()
+
+
+def content_of(raw: bytes) -> bytes:
+    """A hash of 64 bits, by which images that are there twice are counted."""
+    return hashlib.blake2b(raw, digest_size=8).digest()
 
 
 def _map(pixels: Path, n: int, size: int, kind: Kind) -> Tensor:

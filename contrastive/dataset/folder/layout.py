@@ -2,15 +2,18 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from contrastive.errors import ConfigError
-from contrastive.listing.found import Listing
+from contrastive.listing.found import Listing, copy_notes
 from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
 from contrastive.listing.walk import (
     NO_IMAGE,
@@ -50,6 +53,10 @@ class Part(NamedTuple):
     @property
     def paths(self) -> list[Path]:
         return [self.folder / file.path for file in self.files]
+
+    def without(self, faults: Collection[int]) -> "Part":
+        """The same split without the files of these numbers."""
+        return Part(self.folder, [file for i, file in enumerate(self.files) if i not in faults])
 
     @property
     def label(self) -> list[int]:
@@ -300,9 +307,15 @@ def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: 
     return Listing(parts, tuple(classes), places=places, notes=tuple(notes))
 
 
+def part_copies(parts: Mapping[str, Part], content: Mapping[str, NDArray[np.uint64]]) -> list[str]:
+    """The note on images that are there twice, by a hash of each."""
+    labels = {key: part.label for key, part in parts.items()}
+    return copy_notes(content, labels, {key: [file.path for file in part.files] for key, part in parts.items()})
+
+
 def fifth(n_test: int, n: int) -> str:
     """How test images were chosen by `divided`."""
-    return f"{FIFTH}: {n_test} of {n} images"
+    return f"{FIFTH}: {n_test} of {n} files"
 
 
 def divided(files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:

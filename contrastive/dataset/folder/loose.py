@@ -80,4 +80,4 @@ def loose_images(part: Part, wanted: Wanted) -> SplitImages:
     told = [wanted.size, *([] if wanted.orientation else ["as stored"]), *(index.digest for index in found)]
     digest = hashlib.sha256(repr(told).encode()).hexdigest()
     images = StoredImages(found, size=wanted.size, orientation=wanted.orientation)
-    return SplitImages(images.as_tensor(), faults, stats_of_levels(levels), digest, seen)
+    return SplitImages(images.as_tensor(), faults, stats_of_levels(levels), digest, seen, images.content)
