@@ -79,7 +79,8 @@ def image_folder(
             place of class folders; None = class folders. If it has a validation split, probes are selected on that and
             fitted on all training images.
         columns: names of its columns, as {bias: place}; what is not named is called as in Waterbirds: img_filename,
-            split, y, place. {bias: null} = no bias labels; {split: null} = a fixed fifth of each class is tested.
+            split, y, place. {bias: null} = no bias labels; {split: null} = a fixed fifth of each class is tested, of
+            {group: patient} no patient is also trained on; with a split column they are counted.
         splits: {word: train, val, test or null} for words of the split column, or folders, that are not understood
             alone; null leaves their images out: {id_val: null, holdout: test}.
         channels: of every image: 1 makes gray of 8-bit images, 3 makes RGB of 16-bit gray; None = as the files have

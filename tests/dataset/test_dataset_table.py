@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contrastive.dataset.folder.table import read_table
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
@@ -84,8 +85,14 @@ def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_spli
         ({"table": "metadata.csv", "columns": {"split": "img_id"}}, r"the split '3' in line 5: try 0, 1, 2"),
         ({"table": "metadata.csv", "columns": {"split": "y"}}, r"class 1 has fewer than two labeled training images"),
         ({"table": "metadata.csv", "splits": {"1": None, "2": None}}, r"names no test images"),
-        ({"table": "metadata.csv", "columns": {"lable": "y"}}, r"has path, split, label, bias and a name for each"),
-        ({"table": "metadata.csv", "columns": {"label": None}}, r"has path, split, label, bias and a name for each"),
+        (
+            {"table": "metadata.csv", "columns": {"lable": "y"}},
+            r"has path, split, label, bias, group and a name for each",
+        ),
+        (
+            {"table": "metadata.csv", "columns": {"label": None}},
+            r"has path, split, label, bias, group and a name for each",
+        ),
         ({"table": "metadata.csv", "bias_pattern": "(x)"}, r"try dataset\.unlabeled=null"),
     ],
 )
@@ -219,3 +226,26 @@ def test_a_table_that_is_a_pipe_is_refused(birds):
     os.mkfifo(birds / "pipe.csv")
     with pytest.raises(ConfigError, match=r"pipe\.csv cannot be read \(it is no file\).*: try dataset\.table="):
         load_image_folder(birds, table="pipe.csv")
+
+
+@pytest.mark.parametrize("per_group", [1, 4, 7])
+def test_no_group_is_on_both_sides_of_a_split_that_is_drawn(birds, per_group):
+    edited(birds, img_id={i + 2: f"patient {i // per_group}" for i in range(60)})
+    columns = {"split": None, "group": "img_id"}
+    listed = read_table(birds, birds / "edited.csv", columns)
+    sides = [{file.group for file in listed.splits[name].files} for name in ("train", "test")]
+    assert not sides[0] & sides[1] and 8 <= len(listed.splits["test"].files) <= 16
+    assert set(listed.splits["test"].label) == {0, 1}
+    assert listed.places["test"].startswith("a fixed fifth of each class, chosen by img_id: ")
+
+
+def test_groups_on_both_sides_of_splits_that_are_given_are_counted(birds):
+    edited(birds, img_id={i + 2: f"p{i // 9}" for i in range(60)})
+    notes = read_table(birds, birds / "edited.csv", {"group": "img_id"}).notes
+    assert notes == ("1 group (img_id) of val are in train, too: p4",)
+
+
+def test_a_class_of_one_group_is_trained_on(birds):
+    edited(birds, img_id={i + 2: "one" if i % 2 else f"p{i}" for i in range(60)})
+    listed = read_table(birds, birds / "edited.csv", {"split": None, "group": "img_id"})
+    assert set(listed.splits["train"].label) == {0, 1} and set(listed.splits["test"].label) == {0}

@@ -8,13 +8,15 @@ from pathlib import Path
 from contrastive.listing.names import split_of
 
 NUMBERS = {"0": "train", "1": "val", "2": "test"}  # as WILDS writes splits
-COLUMNS = {"path": "img_filename", "split": "split", "label": "y", "bias": "place"}  # those of Waterbirds
-OPTIONAL = ("split", "bias")  # may be null
+# those of Waterbirds
+COLUMNS = {"path": "img_filename", "split": "split", "label": "y", "bias": "place", "group": None}
+OPTIONAL = ("split", "bias", "group")  # may be null
 HINTS = {
     "path": ("path", "file", "image", "img", "id"),
     "split": ("split", "fold", "subset", "partition", "phase", "set"),
     "label": ("label", "y", "class", "target", "category", "species", "breed", "grade", "diagnosis", "dx"),
     "bias": ("bias", "place", "background", "group", "attribute", "color", "domain", "gender", "sex"),
+    "group": ("group", "patient", "subject", "site"),
 }
 LOOKED_AT = 50  # rows whose files are looked for
 LOOKED_FOR = 3  # rows whose files are looked for without a suffix
@@ -28,7 +30,7 @@ def split_of_cell(word: str) -> str | None:
 def guess_columns(
     typed: Mapping[str, str | None], rows: Sequence[Mapping[str, str | None]], header: Sequence[str], base: Path
 ) -> dict[str, str | None]:
-    """{path, split, label, bias: column}.
+    """{path, split, label, bias: column}, and a group that was typed.
 
     A column that was typed, or that is called as in Waterbirds, stays where the table has it. Of the others the path is
     a column with files of the folder, label and bias repeat their values; the split is a column of words for splits, or
@@ -53,7 +55,11 @@ def guess_columns(
 
 def typed_columns(columns: Mapping[str, str | None]) -> str:
     """`'dataset.columns={path: file, split: fold, label: label, bias: null}'`, to be typed."""
-    pairs = (f"{key}: {'null' if name is None else _quoted(name)}" for key, name in columns.items())
+    pairs = (
+        f"{key}: {'null' if name is None else _quoted(name)}"
+        for key, name in columns.items()
+        if (key, name) != ("group", None)
+    )
     return f"'dataset.columns={{{', '.join(pairs)}}}'"
 
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -31,7 +32,7 @@ USUAL_SIZE = 32
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
 CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/
 LEAST_TEST = 2  # images; fewer have no pairs
-FIFTH = "a fixed fifth of each class, chosen by the file names"
+FIFTH = "a fixed fifth of each class, chosen by"
 OF_IMAGES = ("image", "images", "img", "imgs", "jpegimages", "photos")  # folders that stand beside those of masks
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
@@ -42,6 +43,7 @@ class ImageFile(NamedTuple):
     path: str  # below the folder of its split, or absolute
     label: int = -1
     bias: int = -1
+    group: str | None = None  # such as a patient; None = the image is alone
 
 
 class Part(NamedTuple):
@@ -276,11 +278,11 @@ def _unlabeled(
             {"train": Part(place, files), "test": Part(test, _images(test, left_out))}, (),
             places={"train": train, "test": _shown(base, test)}, notes=tuple(f"not used: {name}" for name in unused),
         )  # fmt: skip
-    held_out = _drawn(files, max(LEAST_TEST, round(TEST_FRACTION * len(files))))
-    kept = [file for file in files if file not in held_out]
+    held_out = set(_by_hash(file.path for file in files)[: max(LEAST_TEST, round(TEST_FRACTION * len(files)))])
+    kept = [file for file in files if file.path not in held_out]
     if len(kept) < 2:
         raise ConfigError(f"{place} holds {len(files)} images, too few to train on: put more there")
-    tested = Part(place, [file for file in files if file in held_out])
+    tested = Part(place, [file for file in files if file.path in held_out])
     places = {"train": train, "test": "a fixed tenth, chosen by the file names"}
     names = [name for name in subfolders(place) if name not in skip and has_an_image(place / name)]
     beside = f"{', '.join(f'{name}/' for name in names)} are no classes: images lie beside them"
@@ -313,25 +315,35 @@ def part_copies(parts: Mapping[str, Part], content: Mapping[str, NDArray[np.uint
     return copy_notes(content, labels, {key: [file.path for file in part.files] for key, part in parts.items()})
 
 
-def fifth(n_test: int, n: int) -> str:
+def fifth(n_test: int, n: int, by: str = "the file names") -> str:
     """How test images were chosen by `divided`."""
-    return f"{FIFTH}: {n_test} of {n} files"
+    return f"{FIFTH} {by}: {n_test} of {n} files"
 
 
 def divided(files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-    """Training and test images: a fifth of each class, at least one image."""
-    of_class: dict[int, list[ImageFile]] = {}
+    """Training and test images: a fifth of each class, at least one image. The images of a group stay together, and
+    count for the class that most of them have."""
+    groups, of_class = dict[str, list[ImageFile]](), dict[int, dict[str, list[ImageFile]]]()
     for file in files:
-        of_class.setdefault(file.label, []).append(file)
+        groups.setdefault(file.path if file.group is None else file.group, []).append(file)
+    for name, own in groups.items():
+        ((label, _),) = Counter(file.label for file in own).most_common(1)
+        of_class.setdefault(label, {})[name] = own
     held_out = set[ImageFile]()
-    for own in of_class.values():
-        held_out |= _drawn(own, max(1, round(CLASS_TEST_FRACTION * len(own))))
+    for members in of_class.values():
+        n_wanted, n = max(1, round(CLASS_TEST_FRACTION * sum(map(len, members.values())))), 0
+        for name in _by_hash(members):
+            if 2 * n + len(members[name]) <= 2 * n_wanted:  # nearer with it than without
+                held_out.update(members[name])
+                n += len(members[name])
+        if n == 0 and len(members) > 1:
+            held_out.update(min(members.values(), key=len))
     return [file for file in files if file not in held_out], [file for file in files if file in held_out]
 
 
-def _drawn(files: list[ImageFile], n: int) -> set[ImageFile]:
-    """n of the files, by a hash of each name: nearly the same where others come or go."""
-    return set(sorted(files, key=lambda file: hashlib.sha256(os.fsencode(file.path)).digest())[:n])
+def _by_hash(names: Iterable[str]) -> list[str]:
+    """The names in the order of a hash: nearly the same where others come or go."""
+    return sorted(names, key=lambda name: hashlib.sha256(os.fsencode(name)).digest())
 
 
 def _note_files_of(top: Path, left_out: LeftOut) -> None:

@@ -30,6 +30,7 @@ class Row(NamedTuple):
     split: str | None  # None: of a table without splits
     label: str
     bias: str | None
+    group: str | None
 
 
 def read_table(
@@ -41,10 +42,10 @@ def read_table(
         base: the folder that the paths of the images start from; what no path says alone is looked for below it, by its
             name, also without the suffix.
         path: of the table.
-        columns: {path, split, label, bias: name of the column}; None for a bias = there is none, for a split = a fixed
-            fifth of each class is the test split. Splits are words as `split_of` knows them, or 0, 1 and 2; without
-            test rows those of val are the test split. Labels and biases are any words, numbered in their order (of
-            numbers by value).
+        columns: {path, split, label, bias, group: name of the column}; None for a bias or a group = there is none, for
+            a split = a fixed fifth of each class is the test split, and no group is on both sides. Splits are words as
+            `split_of` knows them, or 0, 1 and 2; without test rows those of val are the test split. Labels and biases
+            are any words, numbered in their order (of numbers by value).
         splits: {a word of the column: train, val, test, or None to leave its rows out}.
 
     Raises:
@@ -69,11 +70,14 @@ def read_table(
         if file is None:
             left_out.setdefault(f"named by {path.name} and not there", []).append(row.path)
             continue
-        parts[row.split].append(ImageFile(file, label[row.label], bias[row.bias]))
+        parts[row.split].append(ImageFile(file, label[row.label], bias[row.bias], row.group))
     places = {name: f"rows of {path.name}" for name in ("train", "val", "test") if parts[name]}
     if names["split"] is None:
         parts["train"], parts["test"] = divided(parts[None])
-        places = {"train": f"rows of {path.name}", "test": fifth(len(parts["test"]), len(parts[None]))}
+        places = {
+            "train": f"rows of {path.name}",
+            "test": fifth(len(parts["test"]), len(parts[None]), names["group"] or "the file names"),
+        }
     elif not parts["test"] and parts["val"]:
         parts["test"], parts["val"] = parts["val"], []
         places["test"] = f"{places.pop('val')}, those of val"
@@ -84,8 +88,20 @@ def read_table(
             raise ConfigError(
                 f"{path} names no {name} images that exist{looked}: try another dataset.root or dataset.columns.split"
             )
+    notes += _torn(parts, names["group"])
     taken = {name: Part(base, parts[name]) for name in ("train", "val", "test") if parts[name]}
     return Listing(taken, classes, biases, places, left_out, tuple(notes))
+
+
+def _torn(parts: Mapping[str | None, Sequence[ImageFile]], column: str | None) -> list[str]:
+    """A sentence for the groups of each evaluated split that are trained on, too."""
+    groups = {name: {file.group for file in files if file.group is not None} for name, files in parts.items()}
+    both = {name: sorted(groups["train"] & groups[name]) for name in ("val", "test")}
+    return [
+        f"{counted(len(own), 'group')} ({column}) of {name} are in train, too: {', '.join(own[:NAMED])}"
+        for name, own in both.items()
+        if own
+    ]
 
 
 def named_images(table: Path) -> list[tuple[Path, str]]:
@@ -166,7 +182,7 @@ def _rows(
             f"{path} has no column {' and no '.join(missing)}, its columns are {', '.join(header)}: "
             f"try {typed_columns(guess_columns(names, [row for _, row in rows], header, base))}"
         )
-    image, split, label, bias = (names[key] for key in COLUMNS)
+    image, split, label, bias, group = (names[key] for key in COLUMNS)
     assert image is not None and label is not None  # the others are optional
     _check_cells(path, {"split": split}, rows)
     used = [(n, row) for n, row in rows if split is None or splits.get(row[split].strip(), "") is not None]
@@ -180,7 +196,16 @@ def _rows(
         meant = None if word is None else splits.get(word) or split_of_cell(word)
         if word is not None and meant is None:
             raise ConfigError(_odd_split(path, line, word, [row[split or ""].strip() for _, row in rows], splits))
-        kept.append(Row(line, row[image], meant, composed(row[label]), bias and composed(row[bias])))
+        kept.append(
+            Row(
+                line,
+                row[image],
+                meant,
+                composed(row[label]),
+                bias and composed(row[bias]),
+                group and composed(row[group]),
+            )
+        )
     return kept, unused
 
 
@@ -211,7 +236,7 @@ def _check_repeats(path: Path, rows: Sequence[Row], files: Sequence[str | None])
     for row, file in zip(rows, files, strict=True):
         if (before := first.setdefault(file or os.path.normpath(row.path), row)) is not row:
             again.append((before, row))
-    for key in ("split", "label", "bias"):
+    for key in ("split", "label", "bias", "group"):
         two = [(a, b) for a, b in again if getattr(a, key) != getattr(b, key)]
         if two:
             n, (a, b) = len({row.path for row, _ in two}), two[0]
