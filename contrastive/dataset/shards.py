@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import torch
-from torch import Tensor
 
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
@@ -103,7 +103,7 @@ def shards(
     if "test" not in splits:
         splits["train"], splits["test"] = _with_test(splits["train"])
         places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
-    content = {key: split.image.content for key, split in splits.items() if not isinstance(split.image, Tensor)}
+    content = {key: cast(StoredImages, split.image).content for key, split in splits.items()}
     copies = copy_notes(content, {key: split.label for key, split in splits.items()})
     train = splits["train"] = replace(splits["train"], frame=frame)
     stats = channel_stats(train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))])

@@ -337,7 +337,8 @@ def divided(files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
                 held_out.update(members[name])
                 n += len(members[name])
         if n == 0 and len(members) > 1:
-            held_out.update(min(members.values(), key=len))
+            _, smallest = min((len(own), name) for name, own in members.items())
+            held_out.update(members[smallest])
     return [file for file in files if file not in held_out], [file for file in files if file in held_out]
 
 
