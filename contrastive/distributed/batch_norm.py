@@ -32,23 +32,16 @@ class StepBatchNorm(BatchNorm):
     n_views = 1  # set by `views_apart`
 
     def forward(self, x: Tensor) -> Tensor:
-        # The kernels are opaque to torch.compile, which fuses plain operations with the layers around.
-        is_compiled = torch.compiler.is_compiling()
         if not self.training or world_size() == self.n_views == 1:
             return super().forward(x)
-        if world_size() == 1 and not is_compiled:
+        if world_size() == 1 and not torch.compiler.is_compiling():
             return torch.cat([super(StepBatchNorm, self).forward(view) for view in x.chunk(self.n_views)])
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(self.n_views)
-        x = self._by_kernels(x) if x.is_cuda and not is_compiled else self._by_operations(x)
+        x = self._by_operations(x)
         for layer in self.children():
             x = layer(x)
         return x
-
-    def _by_kernels(self, x: Tensor) -> Tensor:
-        running = (self.running_mean, self.running_var, self.momentum)
-        out: Tensor = _ByKernels.apply(x, self.weight, self.bias, *running, self.eps, self.n_views)
-        return out
 
     def _by_operations(self, x: Tensor) -> Tensor:
         views = x.unflatten(0, (self.n_views, -1))
@@ -133,68 +126,6 @@ def _axes(x: Tensor) -> list[int]:
 def _broad(value: Tensor, x: Tensor) -> Tensor:
     """(V, C), or (1, C) for all views, to be broadcast over x (V, B, C, ...)."""
     return value.view(len(value), 1, -1, *[1] * (x.dim() - 3))
-
-
-class _ByKernels(torch.autograd.Function):
-    """The CUDA kernels of nn.SyncBatchNorm, view by view between its two collectives."""
-
-    @staticmethod
-    def forward(
-        context: Any,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        running_mean: Tensor | None,
-        running_var: Tensor | None,
-        momentum: float,
-        eps: float,
-        n_views: int,
-    ) -> Tensor:
-        x = _dense(x)
-        out, views = torch.empty_like(x), x.chunk(n_views)
-        local = torch.stack([value for view in views for value in torch.batch_norm_stats(view, eps)])
-        world = gather(local[None])  # (world, 2V, C): mean and 1 / deviation of each view
-        counts = local.new_full((len(world),), views[0].numel() // x.shape[1])
-        statistics: list[Tensor] = []
-        for i, (view, target) in enumerate(zip(views, out.chunk(n_views), strict=True)):
-            mean, invstd = torch.batch_norm_gather_stats_with_counts(
-                local, world[:, 2 * i], world[:, 2 * i + 1], running_mean, running_var, momentum, eps, counts
-            )
-            torch.batch_norm_elemt(view, weight, bias, mean, invstd, eps, out=target)
-            statistics += [mean, invstd]
-        context.save_for_backward(x, weight, counts.int(), *statistics)
-        context.has_bias = bias is not None
-        return out
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, counts, *statistics = context.saved_tensors
-        means, invstds = statistics[::2], statistics[1::2]
-        views = list(zip(_dense(gradient).chunk(len(means)), x.chunk(len(means)), means, invstds, strict=True))
-        local = [
-            torch.batch_norm_backward_reduce(dy, view, mean, invstd, weight, True, False, False)
-            for dy, view, mean, invstd in views
-        ]
-        sums = torch.stack([value for sum_dy, sum_dy_xmu, *_ in local for value in (sum_dy, sum_dy_xmu)])  # (2V, C)
-        # before the all-reduce: gradients of parameters are averaged with all others, after the backward pass
-        of_weight = None if weight is None else (sums[1::2] * torch.stack(invstds)).sum(0)
-        of_bias = sums[::2].sum(0) if context.has_bias else None
-        dist.all_reduce(sums)
-        dx = [
-            torch.batch_norm_backward_elemt(dy, view, mean, invstd, weight, sums[2 * i], sums[2 * i + 1], counts)
-            for i, (dy, view, mean, invstd) in enumerate(views)
-        ]
-        return _joined(dx), of_weight, of_bias, None, None, None, None, None
-
-
-def _joined(views: list[Tensor]) -> Tensor:
-    """The views in order, without a copy of a single one."""
-    return views[0] if len(views) == 1 else torch.cat(views)
-
-
-def _dense(x: Tensor) -> Tensor:
-    """In a layout that the kernels read fast."""
-    return x if x.is_contiguous(memory_format=torch.channels_last) else x.contiguous()
 
 
 def convert_batch_norm(*modules: nn.Module) -> list[StepBatchNorm]:

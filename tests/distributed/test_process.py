@@ -11,7 +11,7 @@ import torch._dynamo  # so that forked processes have it already
 import torch.distributed as dist
 from torch import nn
 
-from contrastive.distributed.batch_norm import StepBatchNorm, convert_batch_norm, views_apart
+from contrastive.distributed.batch_norm import convert_batch_norm, views_apart
 from contrastive.distributed.process import (
     Agreement,
     all_reduce_sum,
@@ -32,7 +32,6 @@ from contrastive.seeding import generator
 from contrastive.training.features import AugmentedFeatures, StreamedFeatures, extract
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Data, Split
-from tests import batch_norm_kernels
 from tests.helpers import TERMS, TINY
 
 pytestmark = [
@@ -144,11 +143,7 @@ def normalized(dtype, n_views, backend=None):
 
 @pytest.mark.parametrize("n_views", [1, 3])
 @pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.smoke), 4])
-@pytest.mark.parametrize("by", ["operations", "kernels"])
-def test_batch_norm_across_processes(together, monkeypatch, by, world, n_views):
-    if by == "kernels":
-        batch_norm_kernels.use(monkeypatch)
-        monkeypatch.setattr(StepBatchNorm, "_by_operations", StepBatchNorm._by_kernels)
+def test_batch_norm_across_processes(together, world, n_views):
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
         alone = normalized(dtype, n_views)
         for shared in together(lambda d=dtype: normalized(d, n_views), world):
