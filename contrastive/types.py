@@ -189,6 +189,15 @@ class Data:
         return self.pretrain.select(self.probe_val_index)
 
     @property
+    def majority(self) -> dict[str, Any]:
+        """{majority: {class, percent}} where more than half of the labeled test images share a class, else {}."""
+        label = self.test.label[self.test.label >= 0]
+        counts = torch.bincount(label, minlength=1)
+        n, c = int(counts.max()), int(counts.argmax())
+        name = self.classes[c] if c < len(self.classes) else str(c)
+        return {"majority": {"class": name, "percent": 100 * n / len(label)}} if 2 * n > len(label) else {}
+
+    @property
     def n_channels(self) -> int:
         """K, of every image."""
         return int(self.pretrain.image.shape[1])

@@ -19,6 +19,7 @@ from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
+from contrastive.experiment.verdict import majority_text
 from contrastive.files import check_no_link
 from contrastive.run.files import EVALUATIONS, dataset_below, read_config, run_state, runs_below
 from contrastive.study.runs import protocol_of
@@ -91,21 +92,22 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
     numbers = iter(range(1, len(requests) + 1))
 
-    def evaluated(pair: tuple[Request, dict[str, Any]]) -> tuple[Request, dict[str, float]]:
+    def evaluated(pair: tuple[Request, dict[str, Any]]) -> tuple[Request, dict[str, Any]]:
         (run, config, settings, dataset, is_transfer, _), chosen = pair
         print(f"[{next(numbers)}/{len(requests)}]", end=" ", flush=True)
         record = evaluate_run(run, config, settings, chosen, dataset_name=dataset, is_transfer=is_transfer)
         if said := beside_the_run(run, record):
             show(said)
-        return pair[0], record["test"]
+        return pair[0], record
 
     done = _each(list(zip(requests, evaluators, strict=True)), evaluated)
-    metrics = list(dict.fromkeys(key for _, row in done for key in row))
+    metrics = list(dict.fromkeys(key for _, record in done for key in record["test"]))
     grid = [["run", "dataset", *metrics]]
-    for request, row in done:
-        cells = [f"{row[key]:.2f}" if key in row else "-" for key in metrics]
+    for request, record in done:
+        cells = [f"{record['test'][key]:.2f}" if key in record["test"] else "-" for key in metrics]
         grid.append([as_typed(request.run), request.dataset_name, *cells])
-    return f"\nTest split; accuracies in percent:\n{format_grid(grid)}"
+    shares = dict.fromkeys(said for _, record in done if (said := majority_text(record)))
+    return "\n".join([f"\nTest split; accuracies in percent:\n{format_grid(grid)}", *shares])
 
 
 def beside_the_run(run: Path, record: dict[str, Any]) -> str:

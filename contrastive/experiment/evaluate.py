@@ -152,6 +152,6 @@ def _evaluate(
         "settings": {"dataset": settings.dataset, "evaluator": settings.evaluator},
         "test": scores.test, "val": scores.val, "audit": scores.audit,
         "protocol": of_average(scores.protocol, average),
-        "correct": scores.correct,
+        "correct": scores.correct, **data.majority,
         "time": {"seconds": time.perf_counter() - since, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
     }  # fmt: skip

@@ -275,22 +275,19 @@ def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: floa
     """What result.json says of a run that is trained and evaluated."""
     settings, scores = experiment.settings, evaluations.scores
     weights, finished = settings.encoder.get("weights"), datetime.now(UTC).isoformat(timespec="seconds")
+    is_compared = settings.epochs > 0 and settings.held_out is None
     return {
         "test": scores.test, "val": scores.val, "untrained": evaluations.untrained,
         "audit": scores.audit, "protocol": scores.protocol, "correct": scores.correct,
         "encoder": {
             "features": feature(experiment.step.encoder), "weights": weights, "epochs": settings.epochs,
+            "before": came(settings),
             **({} if experiment.average is None else {"average": experiment.average.protocol}),
         },
         "time": {"seconds": seconds, "finished": finished},
-        **({"left_out": experiment.left_out} if experiment.left_out else {}),
-        **({"untrained_correct": evaluations.untrained_correct} if is_continued(settings) else {}),
+        **({"left_out": experiment.left_out} if experiment.left_out else {}), **experiment.data.majority,
+        **({"untrained_correct": evaluations.untrained_correct} if is_compared else {}),
     }  # fmt: skip
-
-
-def is_continued(settings: Settings) -> bool:
-    """Whether training went on from weights that the encoder came with, and the test images tell what became of it."""
-    return came(settings) == "as loaded" and settings.epochs > 0 and settings.held_out is None
 
 
 def came(settings: Settings) -> str:

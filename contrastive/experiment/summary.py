@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive.config.identity import differences
 from contrastive.config.settings import Settings
-from contrastive.experiment.verdict import verdict_text
-from contrastive.run.figures import KNN, LINEAR, OVER_GROUPS, group_accuracies
+from contrastive.experiment.verdict import before_training, gains, interval_column, majority_text, verdict_text
+from contrastive.run.figures import OVER_GROUPS, group_accuracies
 from contrastive.run.files import run_state
 from contrastive.run.finished import FinishedRun, finished_run
-from contrastive.text import as_typed, columns, counted, marked, show
+from contrastive.text import as_typed, columns, counted, show
 
 if TYPE_CHECKING:
     from contrastive.experiment.build import Experiment
@@ -82,20 +82,12 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     if result["test"]:
         last = ", last epoch" if trained(result) else ""
         parts.append(f"Test split{last}; accuracies in percent\n{_metrics(result)}")
+        parts += filter(None, [majority_text(result)])
     elif result.get("val") and not result["audit"]:
         figures = columns([["", "trained"], *([key, f"{value:.2f}"] for key, value in result["val"].items())])
         parts.append(f"Held-out training images; accuracies in percent\n{figures}")
-    worse = [
-        f"{name} ({result['test'][name]:.2f}, untrained {before:.2f})"
-        for name, before in result["untrained"].items()
-        if name in (KNN, LINEAR) and result["test"].get(name, before) < before
-    ]
-    judged = verdict_text(result)
-    if judged is not None:
+    if judged := verdict_text(result):
         parts.append(judged)
-    elif worse:
-        said = f"training made the encoder worse in {' and '.join(worse)}: try more epochs or another optimizer.lr"
-        parts.append(marked(said, "yellow"))
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"].get("by_class"):
@@ -133,19 +125,26 @@ def command(name: str) -> str:
     return name if (found and Path(found) == ours) or not ours.exists() else as_typed(ours)
 
 
+def metric_rows(result: dict[str, Any]) -> list[list[str]]:
+    """A row for each metric, below a head: before and after training, or one figure where there was none, and the
+    interval over test images."""
+    figures, before = result["test"], before_training(result)
+    untrained = [before, *(_number(result["untrained"].get(name)) for name in figures)]
+    last = ["trained" if trained(result) else before, *map(_number, figures.values())]
+    shown = [["", *figures], untrained if trained(result) else [], last, interval_column(result)]
+    return [list(row) for row in zip(*filter(None, shown), strict=True)]
+
+
 def _metrics(result: dict[str, Any]) -> str:
-    """A line for each metric: before and after training, or one figure where there was none."""
-    is_loaded = result.get("encoder", {}).get("weights") or "untrained_correct" in result
-    before = "as loaded" if is_loaded else "untrained"
-    if not trained(result):
-        return columns([["", before], *([key, f"{value:.2f}"] for key, value in result["test"].items())])
-    rows, colors = [["", before, "trained"]], {}
-    for i, (key, value) in enumerate(result["test"].items(), start=1):
-        untrained = result["untrained"].get(key)
-        rows.append([key, "-" if untrained is None else f"{untrained:.2f}", f"{value:.2f}"])
-        if key.endswith("_top1") and untrained is not None:
-            colors[i, 2] = "green" if value > untrained else "red"
-    return columns(rows, colors=colors)
+    """`metric_rows`; what training is told to have changed for the better is green, for the worse red."""
+    told = gains(result, result["test"])
+    verdicts = {i: told[name].verdict for i, name in enumerate(result["test"], start=1) if name in told}
+    colors = {"better": "green", "worse": "red"}
+    return columns(metric_rows(result), colors={(i, 2): colors[word] for i, word in verdicts.items() if word in colors})
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _audit(audit: dict[str, Any]) -> str:

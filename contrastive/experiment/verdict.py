@@ -1,6 +1,7 @@
-"""Whether training helped an encoder that came with weights: one sentence, with an interval over the test images."""
+"""What the test images say of training: intervals of accuracies, and one sentence on whether it helped."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from contrastive.bits import unpack
 from contrastive.run.figures import KNN, LINEAR
+from contrastive.text import marked
 from contrastive.verdict import verdict
 
 READ_OUTS = (LINEAR, KNN, "few_shot_top1")  # the first that both have is judged
@@ -15,11 +17,18 @@ Z = 1.959964  # of the 95 % interval
 
 
 class Gain(NamedTuple):
-    """A difference of two accuracies on the same images, in points, and the ends of its 95 % interval."""
+    """Two accuracies on the same n images, their difference in points, and the ends of its 95 % interval."""
 
+    before: float
+    after: float
+    n: int
     points: float
     low: float
     high: float
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.low, self.high)
 
 
 def gain(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Gain:
@@ -31,33 +40,83 @@ def gain(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Gain:
     n, won, lost = len(before), int((~before & after).sum()), int((before & ~after).sum())
     center = (won - lost) / (n + 2)
     half = Z * math.sqrt(won + lost + 1 - (won - lost) ** 2 / (n + 2)) / (n + 2)
-    return Gain(100 * (won - lost) / n, 100 * (center - half), 100 * (center + half))
+    accuracies = 100 * float(before.mean()), 100 * float(after.mean())
+    return Gain(*accuracies, n, 100 * (won - lost) / n, 100 * (center - half), 100 * (center + half))
+
+
+def gains(result: dict[str, Any], names: Iterable[str]) -> dict[str, Gain]:
+    """{name: gain by training} of those accuracies whose answers to the test images are known before and after it."""
+    before, after = result.get("untrained_correct", {}), result.get("correct", {})
+    return {name: gain(unpack(before[name]), unpack(after[name])) for name in names if name in before and name in after}
+
+
+def wilson(percent: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share of n images, in percent (Wilson 1927): it stays within 0 and 100."""
+    p = percent / 100
+    center, half = p + Z**2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+    return 100 * (center - half) / (1 + Z**2 / n), 100 * (center + half) / (1 + Z**2 / n)
+
+
+def interval_column(result: dict[str, Any]) -> list[str]:
+    """A column of a table of the accuracies in `test`: its head, and the interval of each; [] where none is known."""
+    numbers = {name: int(bits.partition(":")[0]) for name, bits in result.get("correct", {}).items()}
+    known = {name: wilson(value, numbers[name]) for name, value in result["test"].items() if numbers.get(name)}
+    cells = [f"{known[name][0]:.1f} to {known[name][1]:.1f}" if name in known else "-" for name in result["test"]]
+    return [f"95 % over {max(numbers.values()):,} images", *cells] if known else []
+
+
+def majority_text(record: dict[str, Any]) -> str:
+    """What a guess gets where more than half of the test images are of one class; empty elsewhere."""
+    if "majority" not in record:
+        return ""
+    percent, name = record["majority"]["percent"], record["majority"]["class"]
+    guess = f"{percent:.2f} % of the test images are of one class, {name}: to guess it always gives that top-1"
+    return f"{guess}; the evaluator class_audit gives the mean over classes"
+
+
+def before_training(result: dict[str, Any]) -> str:
+    """What the encoder was before training: untrained, or as loaded with weights."""
+    return str(result.get("encoder", {}).get("before", "untrained"))
 
 
 def verdict_text(result: dict[str, Any]) -> str | None:
-    """Whether training helped, of a run that started from weights and was trained; None of any other.
+    """Whether training helped, or where nobody can tell; None where it helped, as it should, an untrained encoder.
 
     Args:
         result: the content of result.json.
     """
-    bits, after = result.get("untrained_correct"), result.get("correct", {})
-    if bits is None:
+    if "untrained_correct" not in result:
         return None
-    name = next((name for name in READ_OUTS if name in bits and name in after), None)
-    if name is None:
+    if before_training(result) == "as loaded":
+        return _of_weights(next(iter(gains(result, READ_OUTS).items()), None))
+    found = gains(result, (KNN, LINEAR))
+    of = {word: [name for name, own in found.items() if own.verdict == word] for word in ("worse", "undecided")}
+    lines = []
+    if of["worse"]:
+        worse = (f"{name} ({found[name].after:.2f}, untrained {found[name].before:.2f})" for name in of["worse"])
+        said = f"training made the encoder worse in {' and '.join(worse)}: try more epochs or another optimizer.lr"
+        lines.append(marked(said, "yellow"))
+    if of["undecided"]:
+        n = found[of["undecided"][0]].n
+        lines.append(f"not told from untrained by {n:,} test images: {' and '.join(of['undecided'])}")
+    return "\n".join(lines) or None
+
+
+def _of_weights(judged: tuple[str, Gain] | None) -> str:
+    """Whether training helped an encoder that came with weights, by the first read-out that knows it."""
+    if judged is None:
         return (
             "Whether it helped is not known, because no test image has a label: try a few hundred images in "
             "PATH/test/<class>/ and PATH/train/<class>/"
         )
-    before, now = unpack(bits[name]), unpack(after[name])
-    found = gain(before, now)
+    name, found = judged
     words = {
         "better": "It helped",
         "worse": "It got worse",
-        "undecided": f"It did not help, as far as {len(now):,} test images tell",
-    }[verdict(found.low, found.high)]
+        "undecided": f"It did not help, as far as {found.n:,} test images tell",
+    }[found.verdict]
     return (
-        f"{words}: {name} is {100 * now.mean():.1f} and was {100 * before.mean():.1f} with the weights that it began "
-        f"with, {found.points:+.1f} points ({found.low:+.1f} to {found.high:+.1f}, 95 % over {len(now):,} test images; "
+        f"{words}: {name} is {found.after:.1f} and was {found.before:.1f} with the weights that it began "
+        f"with, {found.points:+.1f} points ({found.low:+.1f} to {found.high:+.1f}, 95 % over {found.n:,} test images; "
         "another seed is not counted)"
     )

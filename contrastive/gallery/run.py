@@ -1,6 +1,5 @@
 """The page of `contrastive show RUN`: what a run learned, and what it gets wrong."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,8 @@ import torch
 from torch import Tensor
 
 from contrastive.evaluator.bias_audit import listed_groups
+from contrastive.experiment.summary import metric_rows
+from contrastive.experiment.verdict import wilson
 from contrastive.gallery.features import Judged, images_judged, judged, plane
 from contrastive.gallery.images import spaced, uris
 from contrastive.run.files import RunState
@@ -22,7 +23,6 @@ N_POINTS, POINT = 1000, 48  # images of the map, and their side in pixels
 N_QUERIES, N_WORST = 12, 20
 N_CLASSES, N_GROUPS = 40, 40  # of the confusion matrix, at most, and bars
 N_MISTAKES = 40  # pairs of class and guess, where the classes are too many for a matrix
-Z = 1.96  # of a 95 % interval
 
 
 def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequence[Path] = ()) -> str:
@@ -42,14 +42,13 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
     groups = group_bars(found, result["audit"].get("groups", []))
     n_classes = len(found.data.classes)
     cells, names = confusion(found) if 0 < n_classes <= N_CLASSES else ([], [])
-    figures = [[name, _number(result["untrained"].get(name)), _number(x)] for name, x in result["test"].items()]
     return filled(
         "run.html",
         charts=charts,
         title=str(path),
         split=images_judged(state),
         facts=facts(record),
-        figures=[["", "untrained", "trained"], *figures],
+        figures=metric_rows(result),
         map=map_chart(points, maps, list(dict.fromkeys(sorted(point["class"] for point in points)))),
         maps=maps,
         neighbors=neighbors(found),
@@ -63,10 +62,6 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
         worst=worst(found),
         curves=charts.curves_chart(series, [path.name], keys) if keys else None,
     )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def map_points(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
@@ -163,13 +158,6 @@ def lowest(bars: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first bars of each read-out."""
     names = dict.fromkeys(bar["read_out"] for bar in bars)
     return [bar for name in names for bar in [own for own in bars if own["read_out"] == name][:N_GROUPS]]
-
-
-def wilson(percent: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share of n images, in percent (Wilson 1927): it stays within 0 and 100."""
-    p = percent / 100
-    center, half = p + Z**2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    return 100 * (center - half) / (1 + Z**2 / n), 100 * (center + half) / (1 + Z**2 / n)
 
 
 def worst_groups(bars: list[dict[str, Any]]) -> list[str]:

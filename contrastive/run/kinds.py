@@ -19,6 +19,8 @@ class ClassAudit(TypedDict):
 
 Class = TypedDict("Class", {"class": str, "label": int, "n": int})
 
+Majority = TypedDict("Majority", {"class": str, "percent": float})  # the class of more than half of the test images
+
 
 class Reported(TypedDict):
     """The figure that a paper reports."""
@@ -51,6 +53,7 @@ class EncoderFacts(TypedDict):
     features: str
     weights: str | None
     epochs: int
+    before: NotRequired[str]  # what it was before training: untrained, or as loaded
     average: NotRequired[str]
 
 
@@ -82,8 +85,9 @@ class Result(TypedDict):
     weights: NotRequired[dict[str, str]]
     correct: NotRequired[dict[str, str]]
     left_out: NotRequired[list[str]]
+    majority: NotRequired[Majority]
     replaced: NotRequired[dict[str, int]]  # damaged images that others stood in for, of each split
-    untrained_correct: NotRequired[dict[str, str]]  # of a run that started from weights
+    untrained_correct: NotRequired[dict[str, str]]  # of a run that was trained and judged on the test split
     resumed_with: NotRequired[list[dict[str, Any]]]
 
 
@@ -122,6 +126,7 @@ class Evaluation(TypedDict):
     protocol: dict[str, str]
     time: Time
     correct: NotRequired[dict[str, str]]
+    majority: NotRequired[Majority]
     replaced: NotRequired[dict[str, int]]
     environment: "EvaluationEnvironment"
 

@@ -135,7 +135,8 @@ def test_the_interval_covers():
 
 
 def result(before: np.ndarray, after: np.ndarray) -> dict[str, dict[str, str]]:
-    return {"untrained_correct": {"linear_top1": pack(before)}, "correct": {"linear_top1": pack(after)}}
+    bits = {"untrained_correct": {"linear_top1": pack(before)}, "correct": {"linear_top1": pack(after)}}
+    return {"encoder": {"before": "as loaded"}, **bits}
 
 
 def test_the_sentence_says_whether_it_helped():
@@ -144,8 +145,8 @@ def test_the_sentence_says_whether_it_helped():
     assert helped.startswith("It helped: linear_top1 is 90.0 and was 40.0 with the weights that it began with, +50.0")
     assert verdict_text(result(most, half & most)).startswith("It got worse: ")
     assert verdict_text(result(half, half)).startswith("It did not help, as far as 200 test images tell: ")
-    assert verdict_text({"correct": {}}) is None  # it began with random weights
-    assert "not known" in verdict_text({"untrained_correct": {}, "correct": {}})
+    assert verdict_text({"correct": {}}) is None  # nothing was trained
+    assert "not known" in verdict_text({"encoder": {"before": "as loaded"}, "untrained_correct": {}, "correct": {}})
 
 
 @pytest.mark.slow

@@ -152,6 +152,7 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
     assert read_result(tmp_path) == result
     assert set(result) == {
         "test", "val", "untrained", "audit", "protocol", "correct", "encoder", "time", "log", "made_by", "weights",
+        "untrained_correct",
     }  # fmt: skip
     assert set(result["test"]) == {"knn_top1", "knn_top5", "linear_top1", "linear_top5", "few_shot_top1"}
     logged = logged_lines(tmp_path)

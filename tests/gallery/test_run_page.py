@@ -19,9 +19,10 @@ from contrastive.bits import unpack
 from contrastive.cli.show import main
 from contrastive.experiment.api import Result
 from contrastive.experiment.run import run_experiment
+from contrastive.experiment.verdict import wilson
 from contrastive.gallery import run as page_of_a_run
 from contrastive.gallery.features import Judged, judged, plane
-from contrastive.gallery.run import confusion, group_bars, map_points, mistakes, wilson, worst, worst_groups
+from contrastive.gallery.run import confusion, group_bars, map_points, mistakes, worst, worst_groups
 from contrastive.run.files import RunState, run_state
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings

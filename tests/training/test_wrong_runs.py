@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -173,12 +174,29 @@ def test_knn_of_an_earlier_epoch_is_shown_with_its_epoch(capsys):
     assert words == ["kNN 31.2 (untrained)", "kNN 47.1", "kNN 47.1 (epoch 2)"]
 
 
-def test_an_encoder_that_got_worse_is_said_in_the_last_lines(tmp_path):
-    result = {"test": {"knn_top1": 40.0, "linear_top1": 70.0}, "untrained": {"knn_top1": 50.0}, "audit": {}}
-    said = finished(tmp_path, result)
-    assert "training made the encoder worse in knn_top1 (40.00, untrained 50.00): try" in said
-    result["untrained"] = {"knn_top1": 30.0}
-    assert "made the encoder worse" not in finished(tmp_path, result)
+def test_an_encoder_that_got_worse_is_said_where_the_test_images_tell(tmp_path):
+    def said(name, n_before, n_after, n=160):
+        bits = {
+            key: {name: pack(np.arange(n) < m)} for key, m in (("untrained_correct", n_before), ("correct", n_after))
+        }
+        figures = {key: {name: 100 * m / n} for key, m in (("untrained", n_before), ("test", n_after))}
+        return finished(tmp_path, {**figures, **bits, "audit": {}})
+
+    assert "training made the encoder worse in knn_top1 (40.00, untrained 50.00): try" in said("knn_top1", 80, 64)
+    one_image = said("linear_top1", 147, 146)
+    assert "made the encoder worse" not in one_image
+    assert "not told from untrained by 160 test images: linear_top1" in one_image
+    assert "linear_top1 91.88 91.25 85.8 to 94.7" in " ".join(one_image.split())
+    assert "untrained by" not in said("linear_top1", 100, 146)
+
+
+@pytest.mark.parametrize(("n", "share"), [(19, "95.00 % of the test images are of one class, 7: to guess"), (10, "")])
+def test_the_share_of_a_class_that_most_images_have_is_said(tmp_path, experiment, n, share):
+    label = torch.tensor([-1, *[7] * n, *[3] * (20 - n)])
+    majority = replace(experiment.data, test=replace(experiment.data.test, label=label)).majority
+    result = {"test": {"knn_top1": 95.0}, "untrained": {}, "audit": {}, **majority}
+    assert share in finished(tmp_path, result)
+    assert ("test images are" in finished(tmp_path, result)) == bool(share)
 
 
 def test_top5_of_five_classes_is_left_out():
