@@ -265,7 +265,11 @@ def record_misfit(record: Any) -> str | None:
         for key, curve in row["published_curves"].items():
             if not _is_curve(curve):
                 return f"published curve {key} of {row['name']}"
-    return comparison_misfit(record["comparison"], names) if "comparison" in record else None
+    if "comparison" not in record:
+        return None
+    lacking = [row["name"] for row in record["rows"] for run in row["runs"]
+               if record["comparison"]["plan"]["metric"] not in run["test"]]  # fmt: skip
+    return f"a figure of {lacking[0]}" if lacking else comparison_misfit(record["comparison"], names)
 
 
 def run_misfit(run: RunRecord) -> str | None:

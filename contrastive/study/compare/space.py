@@ -63,7 +63,7 @@ class Knob:
         """Where the value of a point lies between the ends, 0 to 1; None for a choice, and for what is no number."""
         try:
             x = float(point[self.key]) / self._factor(point)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
             return None
         if self.choices:
             return None

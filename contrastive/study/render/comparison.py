@@ -1,6 +1,7 @@
 """What a page says of a comparison: the chosen settings, what the search was worth, the protocol."""
 
 from collections.abc import Mapping
+from math import isfinite
 from statistics import mean
 from typing import Any
 
@@ -151,8 +152,8 @@ def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
             knob = read_knob(key, typed)
             for search in searches:
                 for point in search["points"]:
-                    value = point["values"][0]
-                    if value is not None and key in point["point"] and not knob.choices:
+                    value, place = point["values"][0], knob.place(point["point"])
+                    if value is not None and place is not None and isfinite(place):
                         found.append({"method": name, "knob": key, "x": float(point["point"][key]), "value": value,
                                       "log": knob.is_log})  # fmt: skip
     return found
