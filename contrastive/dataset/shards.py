@@ -96,7 +96,7 @@ def shards(
     for key, found in indices.items():
         images = StoredImages(found, size=size).as_tensor()
         if not len(images):
-            raise ConfigError(f"{places[key]} has no image that can be read: try another dataset.root=PATH")
+            raise _none_readable(places[key], found)
         own_bias = None if bias is None else numbers(found, "bias", biases)
         split = Split(images, numbers(found, "label", classes), own_bias, keyed=True)
         splits[key] = _labeled(split, key, places) if classes and key != "train" else split
@@ -116,6 +116,13 @@ def shards(
         facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": places["test"]},
         hold_out=hold_out,
         digest=_digest(indices, size, labeled, hold_out),
+    )
+
+
+def _none_readable(place: str, found: Sequence[Index]) -> ConfigError:
+    why = next((f"{key}: {why}" for index in found for key, why in index.faults.items()), "there is none")
+    return ConfigError(
+        f"{place} has no image that can be read ({why}): try names with a single dot, or another dataset.root=PATH"
     )
 
 

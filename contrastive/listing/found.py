@@ -1,6 +1,5 @@
 """What a data set was found to hold: one listing and one report for folders, tables, shards and arrays."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from contrastive.listing.names import spelled
 from contrastive.text import counted, printable
 
 NAMED = 3  # files that a reason names
@@ -156,11 +156,10 @@ def copy_notes(
 
 
 def _alike(title: str, names: Sequence[str]) -> list[str]:
-    """A sentence for each group of classes or biases that differ in their spelling alone: `Cat` and ` cat`, or `1`,
-    `01` and `1.0`, as pandas writes whole numbers of a column with a gap."""
+    """A sentence for each group of classes or biases that differ in their spelling alone."""
     meant = defaultdict[str, list[str]](list)
     for name in names:
-        meant[re.sub(r"^(-?)0*(\d+?)(\.0*)?$", r"\1\2", name.strip().casefold())].append(name)
+        meant[spelled(name)].append(name)
     return [
         f"{' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
         for alike in meant.values()

@@ -57,6 +57,12 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def spelled(name: str) -> str:
+    """What names share that differ in their spelling alone: `Cat` and ` cat`, or `1`, `01` and `1.0`, as pandas writes
+    whole numbers of a column with a gap."""
+    return re.sub(r"^(-?)0*(\d+?)(\.0*)?$", r"\1\2", name.strip().casefold())
+
+
 def is_image(name: str) -> bool:
     """Whether a file is taken for an image, by its suffix."""
     return Path(name).suffix.lower() in SUFFIXES

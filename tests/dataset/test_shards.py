@@ -173,7 +173,7 @@ def test_what_is_no_image_is_left_out_and_reported(folder, monkeypatch):
     for data in (first, load_shards(folder)):
         assert len(data.pretrain) + len(data.test) == 61
         assert data.found.left_out == {
-            "no file of its key is an image by its suffix, which begins at the first dot": [
+            "no file of its key, which ends at the first dot, is an image by its suffix": [
                 "x in 003.tar (cls)", "IMG_2020 in 003.tar (01.jpg, 02.jpg)"
             ],
             "cannot be read": [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing, copy_notes
-from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
+from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, spelled, split_of
 from contrastive.listing.walk import (
     NO_IMAGE,
     OF_A_TOOL,
@@ -26,7 +26,7 @@ from contrastive.listing.walk import (
     image_paths,
     subfolders,
 )
-from contrastive.text import counted, printable
+from contrastive.text import as_typed, counted, printable
 
 USUAL_SIZE = 32
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
@@ -208,9 +208,17 @@ def _labeled(
         own = _class_folders(folders[split], skip=set(), must_have_images=False)
         unknown = [name for name in own if name not in classes]
         if unknown and (len(own) > len(unknown) or len(own) > 1):
+            own_folder, near = (
+                folders[split] / own[unknown[0]][0],
+                {spelled(name): name for name in classes}.get(spelled(unknown[0])),
+            )
             raise ConfigError(
                 f"{folders[split].name}/ has a class that {place.name}/ lacks ({', '.join(unknown[:3])}): "
-                f"try mkdir {place}/{unknown[0]} and put images of it there"
+                + (
+                    f"try mv {as_typed(own_folder)} {as_typed(folders[split] / near)}"
+                    if near
+                    else f"try mkdir {place}/{unknown[0]} and put images of it there"
+                )
             )
         if own and not unknown:
             evaluated[split] = folders[split], {name: own.get(name, []) for name in classes}

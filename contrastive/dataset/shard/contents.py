@@ -13,7 +13,7 @@ from contrastive.dataset.shard.sample import LABEL, NAMED, Value, choice
 from contrastive.dataset.shard.store import beside, names_of_files
 from contrastive.errors import ConfigError
 from contrastive.listing.found import CANNOT_BE_READ, Seen, seen_notes
-from contrastive.text import printable
+from contrastive.text import counted, printable
 
 Column = Literal["label", "bias"]
 
@@ -91,5 +91,7 @@ def _sources(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str
     if sources:
         named = "" if set(classes) <= set(map(str, values_of(indices, "label"))) else ", their names from classes.txt"
         yield f"labels are from {', '.join(f'{source} ({n:,})' for source, n in sources.items())}{named}"
-    elif fields:
+    if n := sum(index.captions for index in indices):
+        yield f"{counted(n, 'image')} with a caption, key.txt, which is not read: labels are from key.cls or key.json"
+    if fields and not sources:
         yield f"no image has a label; dataset.label=FIELD takes one of {', '.join(fields[:NAMED])}"

@@ -32,7 +32,7 @@ from contrastive.listing.found import Seen, shortened
 FORMAT = 2  # of the index: raise it when the same shard would be indexed otherwise
 # label and bias are places in `Index.labels` and `Index.biases`; -1 = none
 ENTRY = np.dtype([("offset", "<u8"), ("length", "<u4"), ("crc", "<u4"), ("label", "<i4"), ("bias", "<i4")])
-NO_IMAGE = "no file of its key is an image by its suffix, which begins at the first dot"
+NO_IMAGE = "no file of its key, which ends at the first dot, is an image by its suffix"
 CHUNK = 512  # samples that are read at once
 Entries = npt.NDArray[np.void]
 Chunks = Generator[list[tuple[str, Sample]], None, None]  # key and sample of all that a shard holds, some at a time
@@ -50,6 +50,7 @@ class Index(NamedTuple):
     sources: dict[str, int]  # where labels are from: {`key.cls`, or a field of key.json: of how many images}
     fields: list[str]  # some of those of key.json, among them that of the label
     levels: list[list[int]] | None  # (3, 256), how often a channel has a level; None if they were not counted
+    captions: int = 0  # samples with key.txt, which is not read
     seen: dict[str, Seen] = {}  # what became of images; an index of an earlier version does not tell
 
 
@@ -174,12 +175,13 @@ def _examined(chunks: Chunks, fields: Fields) -> tuple[Entries, dict[str, Any]]:
     """The entries of samples, and the facts about them."""
     entries, faults, levels = list[tuple[int, ...]](), dict[str, str](), torch.zeros(3, 256, dtype=torch.int64)
     labels, biases, sources, names = dict[Value, int](), dict[Value, int](), Counter[str](), set[str]()
-    seen = defaultdict[str, list[str]](list)
+    seen, captions = defaultdict[str, list[str]](list), 0
     quiet = warnings.catch_warnings(action="ignore")  # of Pillow, which name no file: bombs, damaged metadata
     with quiet, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         for chunk in chunks:
             decoded = pool.map(lambda item: _decode(item[1].raw, fields), chunk)
             for (key, sample), (counts, what) in zip(chunk, decoded, strict=True):
+                captions += "txt" in sample.suffixes
                 names |= {name for name in sample.fields if len(names) < NAMED or name == fields.label}
                 if isinstance(counts, str) or sample.raw is None:
                     faults[key] = str(counts or f"{NO_IMAGE} ({', '.join(sample.suffixes)})")
@@ -202,6 +204,7 @@ def _examined(chunks: Chunks, fields: Fields) -> tuple[Entries, dict[str, Any]]:
         "sources": +sources,
         "fields": sorted(names),
         "levels": None if fields.size is None else levels.tolist(),
+        "captions": captions,
         "seen": shortened(seen),
     }
 
