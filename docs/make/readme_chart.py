@@ -49,7 +49,7 @@ def main() -> None:
     parts += [part for i, (loss, name) in enumerate(LOSSES.items()) for part in row(record, loss, name, ROW * i)]
     legend = "points of kNN over tuned NT-Xent", "dot and line: mean, 95 % interval; tick: one search of 32 points"
     parts += [f'<text class="small" x="4" y="{bottom + 34 + 17 * i}">{line}</text>' for i, line in enumerate(legend)]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 58}" role="img">'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="480" viewBox="0 0 {WIDTH} {bottom + 58}" role="img">'
     title = "<title>Points of kNN over tuned NT-Xent, with 95 % intervals</title>"
     text = "\n".join([head, title, f"<style>{STYLE}</style>", *parts, "</svg>"])
     (ROOT / "docs/searched.svg").write_text(text + "\n")
