@@ -40,7 +40,9 @@ def is_in_pool() -> bool:
     return multiprocessing.current_process().name == NAME
 
 
-def run_in_processes(tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[str] = ()) -> Iterator[tuple[Task, Any]]:
+def run_in_processes(
+    tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[str] = (), imports: Sequence[str] = ()
+) -> Iterator[tuple[Task, Any]]:
     """Run every task in a process of its own; yield each, as soon as it is done, with what it returned, or `Died`.
 
     Ctrl-C ends all processes, each after saving its run; so does the end of this one, also by kill -9.
@@ -50,9 +52,10 @@ def run_in_processes(tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[s
         n_parallel: processes at a time; several of them have one thread each, unless OMP_NUM_THREADS says otherwise.
         gpus: names for CUDA_VISIBLE_DEVICES. A process sees one of them, and shares it where there are more processes
             than GPUs; without names all see what this process does.
+        imports: modules of the tasks that are slow to import, for the server to import once.
     """
     if HAS_SERVER:
-        SERVER.set_forkserver_preload(["contrastive.experiment.run"])
+        SERVER.set_forkserver_preload(["contrastive.experiment.run", *imports])
     waiting, running = iter(tasks), dict[Connection, tuple[Task, BaseProcess, str | None]]()
     slots = deque(gpus[i % len(gpus)] if gpus else None for i in range(n_parallel))  # those that are free
     try:

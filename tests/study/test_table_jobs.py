@@ -23,6 +23,7 @@ from contrastive.study.jobs import (
     hours_left,
     is_done,
     missing_data,
+    slow_imports,
     tables_text,
 )
 from contrastive.study.spec import read_table, table_paths
@@ -36,6 +37,12 @@ def run_of(path: Path, seed: int = 0, row: str = "A") -> Run:
 def finish(run: Run, *, processor: str = "X", seconds: float = 60, **config: Any) -> None:
     write_finished(run.path, config={}, environment={"device": processor}, time={"seconds": seconds})
     write_config(run.path, SOUND_CONFIG | config)
+
+
+@pytest.mark.parametrize(("data", "imports"), [("digits", ["sklearn.datasets"]), ("cifar10", [])])
+def test_scikit_learn_is_imported_once_for_the_data_that_need_it(data, imports):
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        assert slow_imports(compose("train", [f"dataset={data}"])) == imports
 
 
 def test_done_is_a_result_of_the_same_configuration(tmp_path):

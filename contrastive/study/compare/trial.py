@@ -17,7 +17,7 @@ from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result
 from contrastive.study.compare.stages import Contest, data_key
-from contrastive.study.jobs import Compose, Run, minutes_of
+from contrastive.study.jobs import Compose, Run, minutes_of, slow_imports
 
 
 class Trial(NamedTuple):
@@ -50,7 +50,8 @@ def try_contestants(
     evaluator = contest.plan.evaluator
     tasks = (_Try(name, compose(own), contest.folders, evaluator) for name, own in words.items())
     found: dict[str, Trial] = {}
-    for task, result in run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus):
+    imports = slow_imports(compose(next(iter(words.values()))))
+    for task, result in run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus, imports=imports):
         if not isinstance(result, Trial):
             raise ConfigError(f"{task.name} cannot be trained: {result}")
         found[task.name] = result
