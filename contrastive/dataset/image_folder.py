@@ -11,14 +11,13 @@ from torch import Tensor
 
 from contrastive.dataset.folder.cache import SplitImages, Wanted
 from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, asking_for_size, check_root, part_copies
+from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, check_root, part_copies
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.folder.loose import split_images
 from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import as_data, first_per_class, long_tail
-from contrastive.errors import ConfigError, check_at_least, check_choice
+from contrastive.errors import check_at_least, check_choice
 from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
-from contrastive.text import printable
 from contrastive.types import Data, Split
 
 RECIPE_BATCH = 512  # batch_size in configs/dataset/image_folder.yaml
@@ -100,14 +99,10 @@ def image_folder(
             `unlabeled`, the table cannot be read or lacks a column, per_class is below 2 or imbalance below 1, or the
             disk of `cache` is too small.
     """
-    check_root(root, size)
-    base = Path(str(root))
-    with asking_for_size(size):
-        listed = listed_images(
-            base, unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
-        )
-    if size is None:
-        raise ConfigError(_without_size(base, n_train=len(listed.splits["train"].files)))
+    base, size = check_root(root, size)
+    listed = listed_images(
+        base, unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
+    )
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
     check_frame(frame, size)
@@ -181,17 +176,6 @@ def _digest(images: Mapping[str, SplitImages], splits: Mapping[str, Split], *, h
             if value is not None:
                 digest.update(repr(len(value)).encode() + value.numpy().tobytes())
     return digest.hexdigest()
-
-
-def _without_size(base: Path, *, n_train: int) -> str:
-    """The sentence for a missing `size`, which also tells a folder that is smaller than the recipe's batch."""
-    needs = "dataset=image_folder needs the side of its images in pixels"
-    if (batch := small_batch(n_train)) is None:
-        return f"{needs}: try dataset.size={USUAL_SIZE}"
-    return (
-        f"{needs}, and {printable(base)} has {n_train} training images, fewer than the batch of {RECIPE_BATCH} in its "
-        f"recipe: try dataset.size={USUAL_SIZE} batch_size={batch}"
-    )
 
 
 def small_batch(n_train: int) -> int | None:

@@ -115,11 +115,11 @@ def test_refusals_say_what_to_do(folder, tmp_path):
     recipe = OmegaConf.load(CONFIGS / "dataset/image_folder.yaml")
     assert recipe.batch_size == RECIPE_BATCH
     for options, message in (
-        ({"root": None}, "dataset.root=PATH$"),
+        ({"root": None}, "dataset.root=PATH dataset.size=12$"),
         ({"root": None, "size": None}, "try dataset.root=PATH dataset.size=32"),
         ({"root": str(folder / "no")}, "is not a folder"),
-        ({"size": None}, "40 training images, fewer than the batch of 512 .*: try dataset.size=32 batch_size=16"),
-        ({"size": None, "root": "/nothing"}, "dataset.size, such as 32; besides, /nothing is not a folder"),
+        ({"size": None}, "in pixels: try dataset.size=32, or contrastive look .* for the whole command$"),
+        ({"size": None, "root": "/nothing"}, "/nothing is not a folder"),
         ({"bias_pattern": r"\.png"}, "finds no group"),
         ({"bias_pattern": "("}, "not a regular"),
         ({"unlabeled": str(tmp_path), "bias_pattern": "([0-9])"}, "bias_pattern=null"),

@@ -139,11 +139,8 @@ def _decode_all(part: Part, wanted: Wanted, kind: Kind, pixels: Path) -> Facts:
     finally:
         partial.unlink(missing_ok=True)
     mean, std = channel_stats(_map(pixels, n - len(faults), wanted.size, kind))
-    named = {str(i): why for i, why in faults.items()}
-    facts: Facts = {
-        "faults": named, "seen": shortened(seen), "mean": list(mean), "std": list(std), "sha256": digest,
-        "content": content,
-    }  # fmt: skip
+    facts = Facts(faults={str(i): why for i, why in faults.items()}, seen=shortened(seen), mean=list(mean),
+                  std=list(std), sha256=digest, content=content)  # fmt: skip
     return facts if kind == RGB_8 else {**facts, "kind": (kind.channels, kind.dtype.name)}
 
 

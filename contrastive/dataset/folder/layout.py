@@ -3,8 +3,7 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -78,26 +77,20 @@ def check_base(base: Path) -> None:
         )
 
 
-def check_root(root: str | None, size: int | None) -> None:
-    """Raise ConfigError if dataset.root or dataset.size of an image folder is missing, or no folder is there."""
+def check_root(root: str | None, size: int | None) -> tuple[Path, int]:
+    """The folder and the size of its images; raises ConfigError where one is missing, or no folder is there."""
     if root is None:
-        try_size = f" dataset.size={USUAL_SIZE}" if size is None else ""
-        raise ConfigError(f"dataset=image_folder needs the folder of its images: try dataset.root=PATH{try_size}")
-    with asking_for_size(size):
-        check_base(Path(root))
-
-
-@contextmanager
-def asking_for_size(size: int | None) -> Iterator[None]:
-    """Let errors of a folder also say that dataset.size is missing, where it is."""
-    try:
-        yield
-    except ConfigError as error:
-        if size is not None:
-            raise
         raise ConfigError(
-            f"dataset=image_folder needs a dataset.size, such as {USUAL_SIZE}; besides, {error}"
-        ) from error
+            f"dataset=image_folder needs the folder of its images: "
+            f"try dataset.root=PATH dataset.size={size or USUAL_SIZE}"
+        )
+    check_base(Path(root))
+    if size is None:
+        raise ConfigError(
+            f"dataset=image_folder needs the side of its images in pixels: try dataset.size={USUAL_SIZE}, or "
+            f"contrastive look {as_typed(Path(root))} for the whole command"
+        )
+    return Path(root), size
 
 
 def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, str | None] = NOTHING) -> Listing[Part]:
