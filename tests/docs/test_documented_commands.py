@@ -22,7 +22,7 @@ STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at 
     "RUN": [*RUNS],
     "PATH": ["large"],
     "DIR": ["hub"],
-    "FOLDER": [STUDIES],
+    "FOLDER": [f"{STUDIES}/digits"],
     "studies": [STUDIES],
     "outputs/table/digits.json": [f"{STUDIES}/digits/record.json"],
     "outputs/cifar10": ["outputs/digits"],

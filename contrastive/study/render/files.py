@@ -113,6 +113,7 @@ def _check(path: Path, record: dict[str, Any], unsealed: bool) -> Iterator[str]:
     else:
         remedy = "try verify of the version that made it"
         if said := faults(record, unsealed=unsealed):
+            remedy = remedy if unsealed or faults(record, unsealed=True) else "try --unsealed"
             yield f"{path}: the record is not whole: {'; '.join(said)}: {remedy}"
             return
     judged = [] if is_table else [record, *record.get("datasets", {}).values()]
