@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 
 from hydra.core.override_parser.types import Quote, QuotedString
 
-from contrastive.config.identity import COMPONENTS
+from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION
 from contrastive.config.settings import Settings
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
@@ -29,7 +29,8 @@ UNIONS, LISTS, MAPPINGS = (Union, types.UnionType), (tuple, list, Sequence), (di
 def check_components(settings: Settings) -> None:
     """Check the nodes of every component; see `check_types`."""
     for group in COMPONENTS:
-        check_types(getattr(settings, group), group)
+        node, general = getattr(settings, group), OF_EVERY_OPTION.get(group, ())
+        check_types({key: value for key, value in (node or {}).items() if key not in general}, group)
 
 
 def check_types(node: Any, key: str) -> None:

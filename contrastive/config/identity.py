@@ -15,10 +15,10 @@ COMPONENTS = (
 )  # fmt: skip
 LISTS = ("evaluator", "hook", "tracker")  # of them, those of which a run has as many as are chosen
 OPTIONAL = ("teacher", "regularizer", "average", *LISTS)  # of them, what a run can do without: null, or none chosen
-# Settings of every option of a group, which the program reads, and their values where they are not set
-OF_EVERY_OPTION: dict[str, dict[str, Any]] = {
-    "encoder": {"weights": None, "prefix": None, "in_channels": None, "frozen": 0, "lora": 0, "layer_decay": 1.0},
-    "loss": {"push": 1},
+# Settings of every option of a group, which no constructor is given
+OF_EVERY_OPTION = {
+    "encoder": ("weights", "prefix", "in_channels", "frozen", "lora", "layer_decay"),
+    "loss": ("push",),
 }
 # Settings under which a run may be resumed. Device, devices, compile, threads and, on a GPU,
 # deterministic and graphs change its last bits, which is said.

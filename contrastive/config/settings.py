@@ -6,13 +6,13 @@ where they are built. Defaults stand in configs/train.yaml.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.identity import COMPONENTS, LISTS, OF_EVERY_OPTION, OPTIONAL, flatten
+from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL, flatten
 from contrastive.config.neighbors import no_setting
 from contrastive.config.targets import check_modules
 from contrastive.errors import (
@@ -28,15 +28,7 @@ from contrastive.listing.names import check_no_secrets
 MAX_THREADS = 1024
 REPRODUCIBLE = {"device": "cpu", "precision": "fp32", "compile": False, "threads": 1}  # what auto is then
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
-
-
 EXAMPLES = {"evaluator": "knn", "hook": "my_hook", "tracker": "tensorboard"}
-# settings that came later, with their values where they are not set: runs of before lack them
-CAME_LATER = {
-    **OF_EVERY_OPTION,
-    "dataset": dict.fromkeys(("imbalance", "table", "columns", "channels", "frame", "val", "image")),
-    "augmentation.ops": {"channels": None},
-}
 
 
 @dataclass(kw_only=True)
@@ -80,18 +72,17 @@ class Settings:
     rerun: bool
     dry_run: bool
     quiet: bool
-    # runs of before have none of these in their config.yaml
-    deterministic: bool = False
-    reproducible: bool = False
-    profile: bool = False
-    graphs: bool | str = False
-    bias_from: str | None = None
-    bias_as: str = "predictions"
-    held_out: int | None = None
-    average: dict[str, Any] | None = None
-    teacher: dict[str, Any] | None = None
-    hook: dict[str, Any] = field(default_factory=dict)
-    tracker: dict[str, Any] = field(default_factory=dict)
+    deterministic: bool
+    reproducible: bool
+    profile: bool
+    graphs: bool | str
+    bias_from: str | None
+    bias_as: str
+    held_out: int | None
+    average: dict[str, Any] | None
+    teacher: dict[str, Any] | None
+    hook: dict[str, Any]
+    tracker: dict[str, Any]
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
@@ -150,8 +141,7 @@ class Settings:
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
 
-        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are those that `CAME_LATER`
-        and are not set: a run without them has the configuration that it always had, and can be resumed.
+        A recipe may hold settings of an evaluator that was not chosen: they are dropped.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
@@ -168,28 +158,12 @@ class Settings:
             if group not in OPTIONAL and "_target_" not in (plain[group] or {}):
                 raise ConfigError(f"the YAML of {group} has no _target_: try _target_: my_{group}.MyClass in it")
         chosen = {group: _chosen(group, plain[group]) for group in LISTS}
-        as_before = {group: _as_before(group, plain[group]) for group in ("encoder", "loss", "dataset")}
-        if isinstance(ops := plain["augmentation"].get("ops"), dict):
-            plain["augmentation"]["ops"] = {name: _as_before("augmentation.ops", node) for name, node in ops.items()}
         absent = {group: plain[group] or None for group in ("average", "teacher")}  # the YAML of none is empty
-        return cls(**{**plain, **chosen, **absent, **as_before})
+        return cls(**{**plain, **chosen, **absent})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain containers, as config.yaml holds them; what came later and is not set is left out."""
-        plain = asdict(self)
-        if self.bias_from is None:
-            del plain["bias_from"], plain["bias_as"]
-        if self.held_out is None:
-            del plain["held_out"]
-        if not self.reproducible:
-            del plain["reproducible"]
-        return {key: value for key, value in plain.items() if value or key not in ("average", "teacher", "hook")}
-
-
-def _as_before(group: str, node: Any) -> Any:
-    """A node without what came later and is not set; what is no node is refused elsewhere."""
-    unset = CAME_LATER[group].items()
-    return {key: value for key, value in node.items() if (key, value) not in unset} if isinstance(node, dict) else node
+        """Plain containers, as config.yaml holds them."""
+        return asdict(self)
 
 
 def _chosen(group: str, nodes: dict[str, Any]) -> dict[str, Any]:

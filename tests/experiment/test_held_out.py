@@ -60,8 +60,6 @@ def test_a_run_holds_no_figure_of_a_test_image(tmp_path):
     assert without_time(run_experiment(settings, tmp_path / "run")) == without_time(result)
 
 
-def test_runs_of_before_have_no_such_setting():
-    assert "held_out" not in compose_settings().to_dict()
-    assert compose_settings("held_out=0").to_dict()["held_out"] == 0
+def test_a_draw_below_zero_is_refused():
     with pytest.raises(ConfigError, match="held_out"):
         compose_settings("held_out=-1")

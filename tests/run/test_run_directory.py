@@ -432,7 +432,7 @@ def test_settings_that_may_change_a_figure_tell_runs_apart(composed):
         "device", "devices", "threads", "compile", "resident", "deterministic", "graphs", "data_root", "dataset.root",
         "dataset.cache", "dataset.decoded", "checkpoint_every",
         "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",
-        "dry_run", "quiet", "profile", "tracker.tensorboard._target_",
+        "dry_run", "quiet", "profile", "hook", "tracker.tensorboard._target_",
     }  # fmt: skip
 
 
