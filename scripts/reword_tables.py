@@ -23,7 +23,7 @@ def main(folder: Path) -> int:
     """Reword every table of a folder; returns 1 if the rows of one are no longer those of its YAML, else 0."""
     failed, yamls = 0, table_paths()
     for path in table_files(folder):
-        record = read_record(path)
+        record = None if path.suffix == ".xz" else read_record(path)  # what is archived stays as it is
         if record is None or "rows" not in record:
             continue
         if "comparison" in record:  # which has no YAML

@@ -10,7 +10,6 @@ Exit codes: 0 done, 1 a run failed, 2 a wrong override, runs left by --seconds, 
 
 import argparse
 import math
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,8 +95,6 @@ def reproduce(arguments: argparse.Namespace) -> int:
     table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
     base, folders = BASE / table.folder, [*arguments.folders, *config_dirs(table)]
     composed = composer(folders)
-    if table.script is not None:
-        return subprocess.run([sys.executable, str(table.script), str(base), table.preset]).returncode
     on_cpu, device = this_device(arguments.overrides)
     runs, stated = runs_of(table, base), {row.name: row.minutes for row in table.rows}
     time_left = TimeLeft(

@@ -258,9 +258,6 @@ def tables_text(
     rows = [["table", "rows", "runs", "done", "hours left", "missing data"]]
     for table in tables:
         runs = runs_of(table, base / table.folder)
-        if table.script is not None:
-            rows.append([table.name, "-", "-", "-", "seconds", ""])
-            continue
         n_done = sum(read_result(run.path) is not None for run in runs)
         on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(run.path, device) for run in runs)
         hours = hours_left(runs, device, {row.name: row.minutes for row in table.rows})

@@ -5,6 +5,7 @@ runs. So are the curves of the page to look at.
 """
 
 import json
+import lzma
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -216,8 +217,9 @@ def read_record(path: Path) -> dict[str, Any] | None:
         ConfigError: the file cannot be read, or the record lacks what is printed today.
     """
     try:
-        record = json.loads(path.read_text(), parse_constant=_number, parse_float=_number, parse_int=_number)
-    except (OSError, ValueError, RecursionError) as error:
+        text = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_text()
+        record = json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number)
+    except (OSError, ValueError, RecursionError, lzma.LZMAError) as error:
         raise ConfigError(f"{path} cannot be read ({error}): try another copy of it") from error
     if not isinstance(record, dict):
         return None

@@ -35,9 +35,6 @@ Published curves lie in curves/ beside the YAML, in a file of the same name:
 
     "FairKL, rho 0.999":                      # a row as it is named after expansion
       audit.linear.top1: {from: 1, values: [11.8, 20.1]}      # consecutive epochs from the first one
-
-`script: bounds.py` in place of seeds, metrics and rows names a program beside the YAML that needs no runs: it is called
-as `python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figures into DIRECTORY.
 """
 
 import hashlib
@@ -96,7 +93,6 @@ class TableSpec(TypedDict):
     grid: NotRequired[dict[str, list[Any]]]
     rows: NotRequired[list[RowSpec]]
     presets: NotRequired[dict[str, PresetSpec | list[str]]]
-    script: NotRequired[str]
     claims: NotRequired[list[dict[str, Any]]]
     needs_gpu: NotRequired[bool]
     config_dir: NotRequired[str]
@@ -143,7 +139,6 @@ class Table:
     seeds: tuple[int, ...]
     metrics: dict[str, str]
     rows: tuple[Row, ...]
-    script: Path | None = None
     config_dir: Path | None = None  # of components that its rows name
     needs_gpu: bool = False
     claims: tuple[Claim, ...] = ()
@@ -219,7 +214,6 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         seeds=tuple(range(n_seeds) if n_seeds is not None else chosen.seeds or spec.get("seeds", [])),
         metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
         rows=tuple(rows),
-        script=path.parent / spec["script"] if "script" in spec else None,
         config_dir=(path.parent / spec["config_dir"]).resolve() if "config_dir" in spec else None,
         needs_gpu=spec.get("needs_gpu", False),
         claims=tuple(read_claims(spec, {row.name for row in rows})),

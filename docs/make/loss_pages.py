@@ -30,7 +30,7 @@ from contrastive.study.frame import lower_is_better, record_frame
 from contrastive.study.judge import judge_claims
 from contrastive.study.record import is_best_test, read_record
 from contrastive.study.render.claims import claim_text, interval_text
-from contrastive.study.render.files import table_files
+from contrastive.study.render.files import RECORD
 from contrastive.study.spec import STUDIES, config_dirs, folder_name, read_table, table_paths
 from contrastive.study.statistics import paired_estimate
 from contrastive.text import clock, spread
@@ -44,16 +44,10 @@ DATA = {
     "bias unknown": "Classes, and the suspicion that something else predicts them.",
     "two encoders": "Two sources, such as images and texts, each with its encoder.",
 }
-# Tables whose settings were searched: by which table, and which rows (by a part of their name) were not.
+# Tables whose settings were searched: by which table of the archive, and which rows (by a part of their name) were not.
 SEARCHED = {
     "debiased_tuned": ("debiased_search", "t 0.5"),
-    "digits_tuned": ("digits_search", "t 0.5"),
-    "digits_variants": ("digits_search", None),
-    "digits_long": ("digits_search", "t 0.5"),
-    "objectives": ("objectives_search", None),
     "objectives_cifar10": ("objectives_cifar10_search", None),
-    "push": ("push_search", None),
-    "push_digits": ("push_digits_search", None),
 }
 FIELD = re.compile(r"^:(\w+): (.+(?:\n .+)*)", re.MULTILINE)
 LISTS = ("data", "cite", "related")  # fields that are words with commas between them
@@ -103,8 +97,9 @@ def references() -> dict[str, str]:
 
 @cache
 def records() -> tuple[Record, ...]:
-    """The committed records with figures on test images; a search has none."""
-    found = (r for file in table_files(STUDIES) if (r := read_record(file)) is not None and "rows" in r)
+    """The committed records with figures on test images; a search has none. What is archived is on no page."""
+    files = sorted(STUDIES.glob(f"*/{RECORD}"))
+    found = (r for file in files if (r := read_record(file)) is not None and "rows" in r)
     return tuple(r for r in found if not all(metric.startswith("val.") for metric in r["metrics"]))
 
 
@@ -262,7 +257,7 @@ def claims_text_of(name: str) -> str:
                          f"[{record['table']}]({page_of(record['table'], '../')})")  # fmt: skip
                 lines.append("| " + " | ".join(cells) + " |")
     head = ["| claim | metric | verdict | effect [95 % interval] | seeds | table |", "|---|---|---|---|---|---|"]
-    method = "[How claims are judged](../../studies/README.md)"
+    method = "[How claims are judged](../../studies/method.md#claims)"
     return "\n".join(["### Claims", "", *head, *lines, "", method]) if lines else ""
 
 
@@ -346,7 +341,7 @@ def searched(record: Record, row: Row, up: str) -> str:
     by, but = SEARCHED.get(record["table"], (None, None))
     if by is None or (but and but in row["name"]):
         return "no"
-    return f"[{by}]({page_of(by, up)})"
+    return f"[{by}]({page_of('archive', up)}#{by})"
 
 
 def anchor(record: Record, row: Row) -> str:

@@ -3,7 +3,7 @@
     python docs/make/number_pictures.py [FOLDER]
 
 kNN, the probe, the push and the floor are computed by the code that a run uses, on small made-up features. The worst
-group is the one that docs/biased.md prints, the errors of the estimates are those of studies/debiased/estimates.csv.
+group is the one that docs/biased.md prints, the errors of the estimates are those of docs/numbers/estimates.csv.
 """
 
 import csv
@@ -122,7 +122,7 @@ def clamped(panel: Any) -> None:
 
 
 def estimate(panel: Any) -> None:
-    with (ROOT / "studies/debiased/estimates.csv").open() as file:
+    with (ROOT / "docs/numbers/estimates.csv").open() as file:
         lines = [line for line in csv.DictReader(file) if line["metric"] == "debiasing/negative_error"]
     names = list(dict.fromkeys(line["method"] for line in lines))
     for name, color in colors_of(names).items():

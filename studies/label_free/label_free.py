@@ -8,7 +8,6 @@ with the highest mean of kNN and linear probe on validation images. The regret o
 worse on test images than that of labels.
 """
 
-import json
 import math
 import re
 import sys
@@ -18,6 +17,8 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from contrastive.study.palette import COLORS, marker_of
+from contrastive.study.record import read_record
+from contrastive.study.render.files import study_records
 from contrastive.study.statistics import paired_estimate
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -114,7 +115,7 @@ def choices() -> list[Choice]:
     """The choices of all searches."""
     found: dict[tuple[str, str], list[Point]] = {}
     for search in SEARCHES:
-        for row in json.loads((HERE.parent / f"{search}/record.json").read_text())["rows"]:
+        for row in (read_record(study_records()[search]) or {})["rows"]:
             words = dict(word.split("=", 1) for word in row["overrides"])
             loss = words["loss"] + (", pushed" if "loss.push" in words else "")
             found.setdefault((search, loss), []).append(point(words, row["runs"]))

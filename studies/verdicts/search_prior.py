@@ -8,7 +8,6 @@ methods beyond chance: infinitely many degrees of freedom mean not at all. The m
 images and most of its points, so the prior is worth no more than the searches behind it.
 """
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -19,6 +18,8 @@ from scipy.special import polygamma
 
 from contrastive.study.compare.judge import SEARCH_POINTS
 from contrastive.study.compare.stages import search_of
+from contrastive.study.record import read_record
+from contrastive.study.render.files import table_files
 
 STUDIES = Path(__file__).resolve().parents[1]
 
@@ -37,8 +38,8 @@ class SearchPrior(NamedTuple):
 def search_prior(folder: Path, *, least: int = 2, most: int = SEARCH_POINTS) -> SearchPrior:
     """The prior of the records of a folder, of searches of `least` to `most` points."""
     variances, of_seeds, accuracies, n_points, df_of_each, searches_df = [], [], [], [], [], 0
-    for path in sorted(folder.glob("*/record.json")):
-        record = json.loads(path.read_text())
+    for path in table_files(folder):
+        record = read_record(path) or {}
         plan = record.get("comparison", {}).get("plan", {"searches": 1})
         if plan["searches"] < 3 or not least <= plan["budget"] <= most:
             continue

@@ -93,7 +93,7 @@ def test_what_only_shows_writes_nothing(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["train.py --help", "-m contrastive report studies/digits/record.json"])
+@pytest.mark.parametrize("words", ["train.py --help", "-m contrastive report studies/biased_digits/record.json"])
 def test_a_command_can_be_piped_into_a_program_that_ends_early(words):
     command = f"{sys.executable} {words} | true"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, env=ONE_THREAD)

@@ -11,7 +11,7 @@ import torch
 
 from contrastive.loss._debiased import debiased_negatives, debiased_positive
 from contrastive.seeding import generator
-from studies.bounds.bounds import (
+from scripts.bounds import (
     Population,
     exact_form,
     lemma1,
@@ -120,7 +120,7 @@ def test_the_bound_of_theorem3_holds_for_every_weight():
 
 @pytest.mark.slow
 def test_the_script_writes_the_page_the_data_and_the_figure(tmp_path):
-    command = [sys.executable, str(ROOT / "studies/bounds/bounds.py"), str(tmp_path / "out"), "smoke"]
+    command = [sys.executable, str(ROOT / "scripts/bounds.py"), str(tmp_path / "out"), "smoke"]
     done = subprocess.run(command, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     checks = json.loads((tmp_path / "out/bounds.json").read_text())["checks"]

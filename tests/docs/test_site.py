@@ -24,11 +24,12 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "tau_plus" in (tmp_path / "site/settings/index.html").read_text()
 
 
-def test_the_menu_has_five_groups_and_every_study():
+def test_the_menu_has_five_groups_and_ten_results():
     menu = re.search(r"^nav:\n(.*)", (ROOT / "mkdocs.yml").read_text(), re.DOTALL | re.MULTILINE)[1]
     assert re.findall(r"^  - (.+?):?$", menu, re.MULTILINE) == ["Start", "Guides", "Losses", "Results", "Reference"]
     listed = re.findall(r"studies/\S+\.md", menu)
-    assert sorted(listed) == sorted(str(page.relative_to(ROOT)) for page in (ROOT / "studies").rglob("*.md"))
+    assert {"studies/README.md", "studies/archive/README.md"} <= set(listed)
+    assert len(listed) <= 10 and all((ROOT / page).exists() for page in listed)
 
 
 def test_targets_of_make_write_nothing_into_the_site():

@@ -26,12 +26,12 @@ from contrastive.run.files import checksum, read_result
 from contrastive.run.foreign import read_tensors
 from contrastive.run.log import read_points
 from contrastive.schema import misfit
-from contrastive.study.render.files import check_folder
+from contrastive.study.record import read_record
+from contrastive.study.render.files import check_folder, study_records
 from contrastive.study.render.markdown import facts
 from contrastive.study.render.page import read_sources
 from tests.helpers import (
     CONTIGUOUS,
-    ROOT,
     TINY,
     compose_settings,
     further,
@@ -300,7 +300,7 @@ def test_the_state_of_another_number_of_images(interrupted, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits", "biased_digits"])
 def test_records_of_tables(name, tmp_path):
-    content = json.loads((ROOT / f"studies/{name}/record.json").read_text())
+    content = read_record(study_records()[name])
     content["rows"] = [{**row, "runs": row["runs"][:1]} for row in content["rows"][:2]]
     names = [row["name"] for row in content["rows"]]
     content["claims"] = [{**content["claims"][0], "better": names[0], "worse": names[1]}]
@@ -316,7 +316,7 @@ def test_records_of_tables(name, tmp_path):
 @pytest.mark.slow
 def test_what_a_page_says_of_machines(run, tmp_path):
     environment = json.loads((run / "environment.json").read_text())
-    record = json.loads((ROOT / "studies/digits/record.json").read_text())
+    record = read_record(study_records()["digits"])
     kept = {key: environment[key] for key in record["environments"][0]}
     rest = {key: value for key, value in environment.items() if key not in kept}
 

@@ -1,7 +1,6 @@
 """verify --table finds what was left out of the record of a comparison, or changed in it."""
 
 import copy
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,13 +12,13 @@ from contrastive.cli.verify import main
 from contrastive.study.compare.check import faults as faults_of
 from contrastive.study.compare.engine import run_all
 from contrastive.study.compare.outcome import comparison_record, judged_again
-from contrastive.study.render.files import write_pages
-from tests.helpers import ROOT
+from contrastive.study.record import read_record
+from contrastive.study.render.files import study_records, write_pages
 from tests.study.test_compare_verdicts import contest_of
 
 Record = dict[str, Any]
 faults = partial(faults_of, unsealed=True)  # what is made up here has no hashes of code
-SEARCHED = ROOT / "studies/push_searched/record.json"
+SEARCHED = study_records()["push_searched"]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def test_data_that_follow_from_the_settings_or_the_seed_are_no_fault(made: Recor
 @pytest.fixture(scope="module")
 def searched() -> Record:
     """A committed record of five searches."""
-    content: Record = json.loads(SEARCHED.read_text())
+    content: Record = read_record(SEARCHED) or {}
     return content
 
 

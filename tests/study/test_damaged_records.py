@@ -10,9 +10,8 @@ import pytest
 
 from contrastive.errors import ConfigError
 from contrastive.study.record import read_record
-from contrastive.study.render.files import check_folder, write_pages
+from contrastive.study.render.files import check_folder, study_records, write_pages
 from contrastive.study.render.page import page
-from contrastive.study.spec import STUDIES
 from tests.helpers import further
 
 charts = pytest.importorskip("contrastive.study.render.charts")
@@ -37,7 +36,7 @@ VALUES: list[Any] = [
 
 def small(name: str) -> dict[str, Any]:
     """A committed record with few points of each curve, so that most changes hit something else."""
-    record: dict[str, Any] = json.loads((STUDIES / name / "record.json").read_text())
+    record: dict[str, Any] = read_record(study_records()[name]) or {}
     if "datasets" in record:
         record["datasets"] = dict(list(record["datasets"].items())[:2])
         for part in record["datasets"].values():

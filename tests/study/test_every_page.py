@@ -2,21 +2,20 @@
 days of training."""
 
 import copy
-import json
 from typing import Any
 
 import pytest
 
 from contrastive.study.compare.outcome import judged_again
-from contrastive.study.render.files import write_pages
+from contrastive.study.record import read_record
+from contrastive.study.render.files import study_records, write_pages
 from contrastive.study.render.page import page, verdict_html
-from contrastive.study.spec import STUDIES
 
 charts = pytest.importorskip("contrastive.study.render.charts")
 
 
 def committed(name: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((STUDIES / name / "record.json").read_text())
+    record: dict[str, Any] = read_record(study_records()[name]) or {}
     return record
 
 

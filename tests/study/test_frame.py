@@ -77,7 +77,7 @@ def test_a_single_seed_or_a_longer_training_is_not_the_best(tmp_path):
     assert best_cells(section, ["knn_top1"], names) == [(b, 1)]
 
 
-COMMITTED = ROOT / "studies/push/record.json"
+COMMITTED = ROOT / "studies/debiased_tuned/record.json"
 
 
 def test_the_record_of_a_table_is_read_as_its_runs(tmp_path):
@@ -107,7 +107,7 @@ def test_two_records_of_one_title_share_no_row(tmp_path):
     """As those of a table and of its preset."""
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
     for path in paths:
-        path.write_text((ROOT / "studies/rates/record.json").read_text())
+        path.write_text((ROOT / "studies/supervised/record.json").read_text())
     frame = read_frame([*paths, paths[0]])
     assert len(frame.sections) == 2
     assert {len(part.rows[name]) for part in frame.sections.values() for name in part.rows} == {3}

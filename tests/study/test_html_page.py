@@ -58,7 +58,7 @@ library = charts.javascript
 
 
 def test_the_default_settings_of_a_comparison_lack_no_runs():
-    assert missing_runs(json.loads((ROOT / "studies/push_searched/record.json").read_text())) == []
+    assert missing_runs(json.loads((ROOT / "studies/fair_search/record.json").read_text())) == []
 
 
 def test_the_library_does_not_end_the_script_that_holds_it(monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 from contrastive.cli import table
 from contrastive.cli.verify import main as verify
-from contrastive.study.spec import STUDIES
+from contrastive.config.paths import CONFIGS
 from tests import forked
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_table_fills_over_short_allocations(reproduced, tmp_path):
 
 def test_tables_are_listed_with_what_is_missing(tmp_path):
     (tmp_path / "mine/table").mkdir(parents=True)
-    shutil.copy(STUDIES / "digits/plan.yaml", tmp_path / "mine/table/own.yaml")
+    shutil.copy(CONFIGS / "table/digits.yaml", tmp_path / "mine/table/own.yaml")
     listed = reproduce("--config-dir", "mine", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "| digits " in listed.stdout
@@ -109,9 +109,9 @@ def test_tables_are_listed_with_what_is_missing(tmp_path):
 
 
 def test_losses_of_a_study_lie_in_the_folder_that_its_plan_names(tmp_path):
-    done = reproduce("why_sigmoid_digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    done = reproduce("why_sigmoid", "--preset", "smoke", *WORDS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("outputs/table/why_sigmoid_digits-smoke-*/*/seed=0/result.json"))) == 4
+    assert len(list(tmp_path.glob("outputs/table/why_sigmoid-smoke-*/*/seed=0/result.json"))) == 4
 
 
 def test_a_failed_row_is_named_with_its_log_and_the_others_run(tmp_path):

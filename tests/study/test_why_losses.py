@@ -1,4 +1,4 @@
-"""The losses of studies/why pull and push as their text says."""
+"""The losses of studies/why_cifar10 pull and push as their text says."""
 
 import importlib.util
 import sys
@@ -18,7 +18,7 @@ from tests.helpers import ROOT
 
 def load(name: str) -> Any:
     """A module of the study, as its folder would be on the path."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"studies/why/{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"studies/why_cifar10/{name}.py")
     assert spec is not None and spec.loader is not None
     module: ModuleType = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

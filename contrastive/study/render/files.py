@@ -18,6 +18,7 @@ from contrastive.study.render.effects import HEAD_OF_NUMBERS, claims_of, effects
 from contrastive.study.render.latex import N_COLUMNS, escape, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
 from contrastive.study.render.text import as_csv
+from contrastive.study.spec import STUDIES
 
 RECORD = "record.json"  # of a study, in its folder
 
@@ -81,8 +82,15 @@ def as_json(record: dict[str, Any]) -> str:
 
 
 def table_files(place: Path) -> list[Path]:
-    """The JSON files of a folder, the records of a folder of studies, or the one file that `place` is."""
-    return [place] if place.is_file() else sorted([*place.glob("*.json"), *place.glob(f"*/{RECORD}")])
+    """The JSON files of a folder, the records of studies and of their archive, or the one file that `place` is."""
+    names = ("*.json", f"*/{RECORD}", "*.json.xz", "*/*.json.xz")
+    return [place] if place.is_file() else sorted(path for name in names for path in place.glob(name))
+
+
+def study_records() -> dict[str, Path]:
+    """{study: its record}, also of those in studies/archive."""
+    found = table_files(STUDIES)
+    return {path.parent.name if path.name == RECORD else path.name.partition(".")[0]: path for path in found}
 
 
 def markdown_beside(path: Path) -> Path:
@@ -107,9 +115,10 @@ def check_folder(folder: Path, *, unsealed: bool = False) -> tuple[int, list[str
 
 
 def _check(path: Path, record: dict[str, Any], unsealed: bool) -> Iterator[str]:
-    """What is wrong with a record and with the page beside it."""
+    """What is wrong with a record and with the page beside it; one in the archive has none."""
+    is_archived = path.suffix == ".xz"
     if is_table := not {"comparison", "datasets"}.intersection(record):
-        remedy = f"try make reproduce-table TABLE={record['table']}"
+        remedy = f"try git checkout {path}" if is_archived else f"try make reproduce-table TABLE={record['table']}"
     else:
         remedy = "try verify of the version that made it"
         if said := faults(record, unsealed=unsealed):
@@ -123,5 +132,5 @@ def _check(path: Path, record: dict[str, Any], unsealed: bool) -> Iterator[str]:
     if not are_judged:
         yield f"{path}: the verdicts are not those of its runs: {remedy}"
     markdown = markdown_beside(path)
-    if not markdown.exists() or page(record) not in markdown.read_text():
+    if not is_archived and not (markdown.exists() and page(record) in markdown.read_text()):
         yield f"{markdown} is not what {path.name} gives: {remedy}"
