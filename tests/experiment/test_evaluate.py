@@ -29,6 +29,7 @@ from contrastive.run.files import (
     write_evaluation,
     write_result,
 )
+from contrastive.types import Data
 from tests.dataset.test_channels import write_classes
 from tests.helpers import TINY, compose_settings, write_image_folder
 
@@ -85,7 +86,9 @@ def test_the_same_evaluators_give_the_figures_of_the_run(run, capsys):
 
 def test_done_evaluation_is_read_not_repeated(run, monkeypatch, capsys):
     words = [str(run), "evaluator=[rankme]"]
+    monkeypatch.setattr(Data, "majority", {"majority": {"class": "7", "percent": 95.0}})
     table = evaluated(*words)
+    assert "|\n95.00 % of the test images are of one class, 7: to guess it" in table
     with monkeypatch.context() as patch:
         patch.setattr("contrastive.experiment.evaluate._evaluate", None)  # a call would fail
         assert evaluated(*words) == table
