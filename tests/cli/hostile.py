@@ -103,7 +103,9 @@ def overrides(draw: st.DrawFn, keys: list[str]) -> list[str]:
     words = draw(choices()) if draw(st.booleans()) else []
     for _ in range(draw(st.integers(1, 2))):
         prefix = draw(st.sampled_from(["", "", "", "", "", "", "+", "++", "~"]))
-        words.append(f"{prefix}{draw(st.sampled_from(keys))}={draw(VALUES)}")
+        key = draw(st.sampled_from(keys))
+        values = st.sampled_from(ODD_VALUES) if key == "threads" else VALUES  # 171 threads wait for one another
+        words.append(f"{prefix}{key}={draw(values)}")
     if draw(st.integers(0, 9)) == 0:  # as the last word
         words.append(draw(st.sampled_from(["-x", "--cfg", "--info", "-c=job", "--config-dir", "--", "=", "a", "-"])))
     return words
