@@ -20,7 +20,6 @@ from contrastive.study.compare.check import faults
 from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record, number_of_looks, over_datasets
 from contrastive.study.compare.plan import BATCH, folder_name
-from contrastive.study.compare.seal import other_comparisons
 from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.compare.trial import Trial, hours
 from contrastive.study.jobs import Run, print_end
@@ -48,7 +47,7 @@ def announcement(contest: Contest) -> str:
         lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
     n_runs = sum(map(contest.n_runs, plan.contestants))
     lines.append(f"  {n_runs} runs at most: {searched}{plan.seeds} final seeds{again}{searches}")
-    lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
+    lines.append(f"  runs in {as_typed(contest.base)}")
     return "\n".join(lines)
 
 
@@ -98,12 +97,7 @@ class Lines:
     """
 
     def __init__(
-        self,
-        contest: Contest,
-        *,
-        trials: Mapping[str, Trial] | None = None,
-        n_parallel: int = 1,
-        is_live: bool = False,
+        self, contest: Contest, *, trials: Mapping[str, Trial] | None = None, n_parallel: int = 1, is_live: bool = False
     ) -> None:
         self.contest, self.is_live = contest, is_live
         self.trials, self.n_parallel = trials or {}, n_parallel

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -83,16 +82,3 @@ def read_sealed(base: Path) -> Sealed:
     file = base / PLAN
     content: Sealed = read_json(file, Sealed) if file.exists() else {"made_of": {}, "data": {}}
     return {"made_of": content["made_of"], "data": content["data"]}
-
-
-def other_comparisons(base: Path) -> list[str]:
-    """What a comparison of these names that lies beside this one was made of otherwise, a sentence for each."""
-    named = re.fullmatch(r"(.+)-[0-9a-f]{8}-(\w+)", base.name)
-    if named is None:  # it has a folder of the user's
-        return []
-    names, metric = named.groups()
-    return [
-        f"{file.parent.name} beside it is of other code, settings or an older version: its runs do not count here"
-        for file in sorted(base.parent.glob(f"{names}-????????-{metric}/{PLAN}"))
-        if file.parent != base
-    ]
