@@ -86,7 +86,6 @@ class Result(TypedDict):
     correct: NotRequired[dict[str, str]]
     left_out: NotRequired[list[str]]
     majority: NotRequired[Majority]
-    replaced: NotRequired[dict[str, int]]  # damaged images that others stood in for, of each split
     untrained_correct: NotRequired[dict[str, str]]  # of a run that was trained and judged on the test split
     resumed_with: NotRequired[list[dict[str, Any]]]
 
@@ -127,7 +126,6 @@ class Evaluation(TypedDict):
     time: Time
     correct: NotRequired[dict[str, str]]
     majority: NotRequired[Majority]
-    replaced: NotRequired[dict[str, int]]
     environment: "EvaluationEnvironment"
 
 
