@@ -122,10 +122,7 @@ def for_this_machine(settings: Settings) -> tuple[str, str]:
     said = f"\nviews of {view[-1]} pixels: the encoder has its large stem" if is_large else ""
     if n >= settings.batch_size:
         return "", said
-    return (
-        f"batch_size={n}",
-        f"{said}\n{free / GIB:,.1f} GiB of memory are free: batch_size={n} fits",
-    )
+    return (f"batch_size={n}", f"{said}\n{free / GIB:,.1f} GiB of memory are free: batch_size={n} fits")
 
 
 @contextmanager

@@ -96,10 +96,7 @@ def print_notes(frame: Frame) -> None:
         show("\n" + "\n".join(map(printable, frame.notes)))
 
 
-COMMANDS = {
-    "table": (add_table_arguments, print_table),
-    "page": (page.add_arguments, page.run),
-}
+COMMANDS = {"table": (add_table_arguments, print_table), "page": (page.add_arguments, page.run)}
 
 
 @answering

@@ -20,9 +20,7 @@ from contrastive.errors import ConfigError
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 ACCEPTED = {bool: (bool,), int: (int,), float: (int, float), str: (str, int, float), type(None): (type(None),)}
 ITEMS = {int: "whole numbers", float: "numbers", str: "names"}
-NUMBER = re.compile(
-    r"\d+(_\d+)+|[\d_]+e\d+", re.IGNORECASE
-)  # text that Hydra would read as another one, such as 2024_01_15
+NUMBER = re.compile(r"\d+(_\d+)+|[\d_]+e\d+", re.IGNORECASE)  # text that Hydra reads as another, such as 2024_01_15
 UNIONS, LISTS, MAPPINGS = (Union, types.UnionType), (tuple, list, Sequence), (dict, Mapping)
 
 

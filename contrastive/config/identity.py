@@ -16,10 +16,7 @@ COMPONENTS = (
 LISTS = ("evaluator", "hook", "tracker")  # of them, those of which a run has as many as are chosen
 OPTIONAL = ("teacher", "regularizer", "average", *LISTS)  # of them, what a run can do without: null, or none chosen
 # Settings of every option of a group, which no constructor is given
-OF_EVERY_OPTION = {
-    "encoder": ("weights", "prefix", "in_channels", "frozen", "lora", "layer_decay"),
-    "loss": ("push",),
-}
+OF_EVERY_OPTION = {"encoder": ("weights", "prefix", "in_channels", "frozen", "lora", "layer_decay"), "loss": ("push",)}
 # Settings under which a run may be resumed. Device, devices, compile, threads and, on a GPU,
 # deterministic and graphs change its last bits, which is said.
 NON_IDENTITY_KEYS = (

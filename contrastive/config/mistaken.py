@@ -105,15 +105,7 @@ def check_words(words: Sequence[str]) -> None:
     if (n := sum(word.startswith("dataset.root=") for word in words)) > 1:
         raise ConfigError(f"{n} words say dataset.root, as braces in the shell do: try 'dataset.root=X{{0..9}}.tar'")
     of_a_sweep = [word for word in words if word.startswith(("hydra/launcher=", "hydra/sweeper="))]
-    if of_a_sweep and {
-        "-m",
-        "--multirun",
-        "hydra.mode=MULTIRUN",
-        "-h",
-        "--help",
-        "--hydra-help",
-        *EXCLUSIVE,
-    }.isdisjoint(words):
+    if of_a_sweep and {"-m", "--multirun", "hydra.mode=MULTIRUN", "-h", "--help", *EXCLUSIVE}.isdisjoint(words):
         raise ConfigError(f"{of_a_sweep[0]} is for the runs of a sweep: try -m before it, also for a single run")
     for i, word in enumerate(words):
         key, equals, value = word.partition("=")

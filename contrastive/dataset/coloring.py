@@ -66,15 +66,7 @@ def color_background(stroke: Tensor, color: Tensor, palette: str) -> Tensor:
 
 
 def colored_splits(
-    train: Split,
-    test: Split,
-    *,
-    rho: float,
-    palette: str,
-    data_seed: int,
-    stroke: int,
-    hold_out: bool,
-    size: int,
+    train: Split, test: Split, *, rho: float, palette: str, data_seed: int, stroke: int, hold_out: bool, size: int
 ) -> Data:
     """Colored splits: training at rho, test at 0.1, validation shows its training digits recolored at 0.1.
 

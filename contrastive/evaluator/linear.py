@@ -45,7 +45,5 @@ class Linear(Evaluator):
         weight = fit_logistic(x_bank, bank.label, n_classes=n, l2=best.l2, max_iter=self.max_iter, start=best.weight)
         scores = logits(weight, standardize(test.h))
         return Scores(
-            test=accuracies(scores, test.label),
-            val={"top1": best.val_top1},
-            predictions={"": scores.argmax(1)},
+            test=accuracies(scores, test.label), val={"top1": best.val_top1}, predictions={"": scores.argmax(1)}
         )

@@ -41,13 +41,7 @@ from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed, show
 from contrastive.tracker.base import Harmless
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume, resume_point
-from contrastive.training.diagnostics import (
-    first_views,
-    grouped,
-    nested,
-    pictures,
-    unseen_loss,
-)
+from contrastive.training.diagnostics import first_views, grouped, nested, pictures, unseen_loss
 from contrastive.training.features import feature_sets
 from contrastive.training.graph import GraphedStep
 from contrastive.training.hook import Hook, Training

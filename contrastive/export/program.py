@@ -55,12 +55,7 @@ def export_onnx(path: str | Path, folders: Sequence[Path] = ()) -> Path:
     network, example = _traceable(path, folders)
     with _explained("ONNX"), warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
-            network,
-            (example,),
-            input_names=["image"],
-            output_names=["features"],
-            dynamic_shapes=SHAPES,
-            dynamo=True,
+            network, (example,), input_names=["image"], output_names=["features"], dynamic_shapes=SHAPES, dynamo=True
         )
     assert program is not None
     metadata = read_weights(weights_path(path))[1]

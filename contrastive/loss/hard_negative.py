@@ -79,11 +79,7 @@ class HardNegative(SelfSupervisedLoss):
             log_weights = pairs.log_sum_exp(self.negative_relation, self.beta)
             log_mass = log_mass - log_weights.masked_fill(log_weights == -math.inf, 0) + math.log(n)
         return debiased_negatives(
-            log_mass,
-            log_mean_exp(pairs.positive_logits),
-            n=n,
-            tau_plus=self.tau_plus,
-            temperature=self.temperature,
+            log_mass, log_mean_exp(pairs.positive_logits), n=n, tau_plus=self.tau_plus, temperature=self.temperature
         )
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:

@@ -46,13 +46,7 @@ class Checkpointer(Hook):
     """
 
     def __init__(
-        self,
-        *,
-        start: ResumePoint,
-        window: Window,
-        signals: StopSignals,
-        every: int | str,
-        minutes: float,
+        self, *, start: ResumePoint, window: Window, signals: StopSignals, every: int | str, minutes: float
     ) -> None:
         self.start, self.window, self.signals, self.every, self.minutes = start, window, signals, every, minutes
         self.agreement = Agreement()

@@ -98,12 +98,11 @@ def _read(dataset: Any, what: str) -> Part:
         if images is None:
             images = np.empty((n, *pixels.shape), pixels.dtype)
         if pixels.shape != images.shape[1:] or pixels.dtype != images.dtype:
-            is_of_one_size = pixels.shape[:2] == images.shape[1:3]
-            remedy = (
-                'type, such as image.convert("RGB")'
-                if is_of_one_size
-                else "size, such as torchvision.transforms.Resize((64, 64))"
+            of_type, of_size = (
+                'type, such as image.convert("RGB")',
+                "size, such as torchvision.transforms.Resize((64, 64))",
             )
+            remedy = of_type if pixels.shape[:2] == images.shape[1:3] else of_size
             raise ConfigError(
                 f"image {i} of data is {pixels.dtype} {pixels.shape} and the first one is {images.dtype} "
                 f"{images.shape[1:]}: try a transform to one {remedy}"

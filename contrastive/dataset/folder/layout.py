@@ -201,17 +201,11 @@ def _labeled(
         own = _class_folders(folders[split], skip=set(), must_have_images=False)
         unknown = [name for name in own if name not in classes]
         if unknown and (len(own) > len(unknown) or len(own) > 1):
-            own_folder, near = (
-                folders[split] / own[unknown[0]][0],
-                {spelled(name): name for name in classes}.get(spelled(unknown[0])),
-            )
+            near = {spelled(name): name for name in classes}.get(spelled(unknown[0]))
+            move = f"mv {as_typed(folders[split] / own[unknown[0]][0])} {as_typed(folders[split] / (near or ''))}"
             raise ConfigError(
                 f"{folders[split].name}/ has a class that {place.name}/ lacks ({', '.join(unknown[:3])}): "
-                + (
-                    f"try mv {as_typed(own_folder)} {as_typed(folders[split] / near)}"
-                    if near
-                    else f"try mkdir {place}/{unknown[0]} and put images of it there"
-                )
+                f"try {move if near else f'mkdir {place}/{unknown[0]} and put images of it there'}"
             )
         if own and not unknown:
             evaluated[split] = folders[split], {name: own.get(name, []) for name in classes}

@@ -196,16 +196,8 @@ def _rows(
         meant = None if word is None else splits.get(word) or split_of_cell(word)
         if word is not None and meant is None:
             raise ConfigError(_odd_split(path, line, word, [row[split or ""].strip() for _, row in rows], splits))
-        kept.append(
-            Row(
-                line,
-                row[image],
-                meant,
-                composed(row[label]),
-                bias and composed(row[bias]),
-                group and composed(row[group]),
-            )
-        )
+        words = composed(row[label]), bias and composed(row[bias]), group and composed(row[group])
+        kept.append(Row(line, row[image], meant, *words))
     return kept, unused
 
 

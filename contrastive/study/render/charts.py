@@ -12,12 +12,7 @@ from contrastive.study.palette import colors_of
 from contrastive.study.render.claims import claim_text
 
 Spec = dict[str, Any]  # of Vega-Lite
-VERDICT_COLORS = {
-    "better": "#009E73",
-    "worse": "#D55E00",
-    "equal": "#0072B2",
-    "undecided": "#888888",
-}
+VERDICT_COLORS = {"better": "#009E73", "worse": "#D55E00", "equal": "#0072B2", "undecided": "#888888"}
 CONFIG: Spec = {
     "font": "system-ui, sans-serif",
     "background": "transparent",  # the page has one, light or dark
