@@ -203,6 +203,8 @@ def test_the_classes_are_shown_and_those_that_look_alike_are_named(birds):
         ("a,b,c,set,1st place,f", {}, '{path: b, split: set, label: c, bias: "1st place"}'),
         ("a,b,c,d,e,f", {}, "{path: b, split: null, label: c, bias: d}"),  # 0, 1 and 2 may be anything
         ("a,b,hospital,diagnosis,e,f", {}, "{path: b, split: null, label: diagnosis, bias: hospital}"),
+        ("a,b,Patient,dx,e,f", {}, "{path: b, split: null, label: dx, bias: e, group: Patient}"),
+        ("a,b,patient_sex,dx,e,f", {}, "{path: b, split: null, label: dx, bias: patient_sex}"),
     ],
 )
 def test_missing_columns_are_answered_with_all_of_them(birds, header, typed, advice):

@@ -16,7 +16,7 @@ HINTS = {
     "split": ("split", "fold", "subset", "partition", "phase", "set"),
     "label": ("label", "y", "class", "target", "category", "species", "breed", "grade", "diagnosis", "dx"),
     "bias": ("bias", "place", "background", "group", "attribute", "color", "domain", "gender", "sex"),
-    "group": ("group", "patient", "subject", "site"),
+    "group": ("patient", "patient_id", "patientid", "subject", "subject_id", "subjectid"),
 }
 LOOKED_AT = 50  # rows whose files are looked for
 LOOKED_FOR = 3  # rows whose files are looked for without a suffix
@@ -30,19 +30,20 @@ def split_of_cell(word: str) -> str | None:
 def guess_columns(
     typed: Mapping[str, str | None], rows: Sequence[Mapping[str, str | None]], header: Sequence[str], base: Path
 ) -> dict[str, str | None]:
-    """{path, split, label, bias: column}, and a group that was typed.
+    """{path, split, label, bias, group: column}.
 
     A column that was typed, or that is called as in Waterbirds, stays where the table has it. Of the others the path is
     a column with files of the folder, label and bias repeat their values; the split is a column of words for splits, or
     of 0, 1 and 2 where it is called like one, since grades are such numbers, too. Among several of them the name
-    decides, then the order. What no column fits is `...`, a bias null, and a split, too.
+    decides, then the order. A group is a column that is called as a patient is: taken for a bias, patients would be
+    on both sides of a drawn split. What no column fits is `...`, a bias, a group and a split null.
 
     Args:
         typed: {path, split, label, bias: column}, the defaults included.
         base: the folder that paths start from.
     """
-    chosen = {key: name for key, name in typed.items() if name is None or name in header}
-    for key in (key for key in COLUMNS if key not in chosen):
+    chosen = {key: name for key, name in typed.items() if name in header or (name is None and key != "group")}
+    for key in (key for key in ("path", "split", "group", "label", "bias") if key not in chosen):
         free = [name for name in header if name not in chosen.values()]
         fitting = [name for name in free if _fits(key, name, [row[name] or "" for row in rows], base)]
         if key == "path" and not fitting:
@@ -72,7 +73,7 @@ def _fits(key: str, name: str, values: Sequence[str], base: Path) -> bool:
         meant = [NUMBERS[word] if are_numbers else split_of(word) for word in words]
         is_divided = "train" in meant and ("test" in meant or "val" in meant)
         return is_divided and 2 * meant.count(None) <= len(meant)
-    return 1 < len(set(values)) <= len(values) / 2
+    return key != "group" and 1 < len(set(values)) <= len(values) / 2
 
 
 def _are_stems(values: Sequence[str], base: Path) -> bool:
@@ -82,8 +83,10 @@ def _are_stems(values: Sequence[str], base: Path) -> bool:
 
 
 def _is_hinted(key: str, name: str) -> bool:
-    """Whether a column is called like what is wanted: a short word is the whole name, a longer one a part of it."""
-    return any(hint == name.lower() or (len(hint) > 3 and hint in name.lower()) for hint in HINTS[key])
+    """Whether a column is called like what is wanted: a short word is the whole name, a longer one a part of it, but
+    patient_age is no patient."""
+    found = name.lower()
+    return found in HINTS[key] or (key != "group" and any(len(hint) > 3 and hint in found for hint in HINTS[key]))
 
 
 def _quoted(name: str) -> str:
