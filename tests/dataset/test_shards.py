@@ -286,7 +286,9 @@ def test_pack_goes_on_where_it_was_stopped_and_refuses_another_source(tmp_path, 
     kept = first.stat().st_mtime_ns
     second.unlink()
     (dest / "train/.00001.tar.99999.part").touch()  # of a pack that was killed
+    (beside := dest / "train/.00001-b.tar.99999.part").touch()  # of another shard, which another process may write now
     assert main(words) == 0
+    beside.unlink()
     assert {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()} == before
     assert first.stat().st_mtime_ns == kept
     (source / "train/ant/000.png").write_bytes(picture(3))

@@ -4,13 +4,13 @@ import hashlib
 import io
 import json
 import os
+import re
 import warnings
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from glob import escape
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,8 +95,9 @@ def _indexed(
     with claimed(place / f".{shard.name}.lock", wait=wait) as lock:
         if lock is None:
             return None
-        for left in place.glob(f".{escape(stem(shard))}[.-]*.part"):  # by a process that was killed: the lock is held
-            left.unlink()
+        own = re.compile(rf"\.{re.escape(stem(shard))}(-[0-9a-f]{{16}})?\.(tar|npy|json|names\.json)\.\d+\.part")
+        for left in (part for part in place.glob(".*.part") if own.fullmatch(part.name)):
+            left.unlink()  # of a process that was killed: the lock is held
         if make is not None and not _exists(shard):
             make(i)
         return _read(shard, cache, fields) or _build(shard, cache, fields)
