@@ -17,7 +17,7 @@ import contrastive
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import options
 from contrastive.config.settings import Settings
-from contrastive.experiment.components import build_evaluators, build_hooks, instantiate_node
+from contrastive.experiment.components import build_evaluators, build_hooks, build_loss, instantiate_node
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import LAST
 from contrastive.run.weights import content_hash
@@ -129,7 +129,8 @@ def test_commands_compose_and_build(page: Path, words: str, written: Callable[[P
         composed = settings(job, folder)
         build_evaluators(composed.evaluator)
         build_hooks("hook", composed.hook)
-        for node in (composed.loss, composed.regularizer, composed.augmentation, composed.schedule):
+        build_loss(composed.loss)
+        for node in (composed.regularizer, composed.augmentation, composed.schedule):
             if node:
                 instantiate_node(node)
 
