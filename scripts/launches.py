@@ -96,7 +96,6 @@ def build(settings: Settings) -> tuple[TrainStep, Loader]:
         n_classes=N_CLASSES,
         feature_dim=encoder.dim,
         projection_dim=head.dim,
-        map_dim=getattr(encoder, "map_dim", None),
     )
     loader = Loader(
         split.to(CUDA),

@@ -2,14 +2,12 @@
 
 from torch import Tensor, nn
 
-from contrastive.encoder.base import MapEncoder
 from contrastive.errors import check_at_least, check_choice, check_odd
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
-MAP_LAYERS = 6  # two convolutions, each with BatchNorm and ReLU
 
 
-class SimpleConvNet(MapEncoder):
+class SimpleConvNet(nn.Module):
     """Four convolutions with BatchNorm and ReLU, then a global average (Bahng et al. 2020; Barbano et al. 2023).
 
     Convolutions are initialized as in both codebases: Kaiming normal, fan out.
@@ -20,8 +18,7 @@ class SimpleConvNet(MapEncoder):
         last: activation after the last convolution, `tanh` (Barbano et al.) or `relu` (Hong & Yang).
         in_channels: K, of the images.
 
-    Shapes: (N, K, H, W) → map (N, C, H, W) behind the second convolution with C = `map_dim` = 2 · width → (N, F) with
-    F = `dim` = 8 · width.
+    Shapes: (N, K, H, W) → (N, F) with F = `dim` = 8 · width.
 
     Raises:
         ConfigError: an argument out of range.
@@ -45,18 +42,11 @@ class SimpleConvNet(MapEncoder):
             ]
             channels = width * 2**i
         self.layers = nn.Sequential(*layers)
-        self.dim, self.map_dim = channels, 2 * width
+        self.dim = channels
         for module in self.layers:
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def map(self, x: Tensor) -> Tensor:
-        return self._apply_layers(x, slice(MAP_LAYERS))
-
-    def features(self, x: Tensor) -> Tensor:
-        return self._apply_layers(x, slice(MAP_LAYERS, None)).mean((2, 3))
-
-    def _apply_layers(self, x: Tensor, layers: slice) -> Tensor:
-        for layer in list(self.layers)[layers]:
-            x = layer(x)
-        return x
+    def forward(self, x: Tensor) -> Tensor:
+        h: Tensor = self.layers(x)
+        return h.mean((2, 3))

@@ -23,7 +23,6 @@ from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder._depth import rates
-from contrastive.encoder.base import MapEncoder
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.bias_from import with_bias_from
@@ -260,7 +259,6 @@ def build_objective(parts: Parts, data: Data, train: Split) -> Objective:
         n_classes=len(data.classes),
         feature_dim=cast(int, encoder.dim),
         projection_dim=cast(int, parts.head.dim),
-        map_dim=encoder.map_dim if isinstance(encoder, MapEncoder) else None,
     )
 
 
@@ -308,10 +306,9 @@ def build_step(
     layout = torch.channels_last if channels_last else torch.contiguous_format
     encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
     teacher = build_teacher(settings, encoder, head)
-    of_terms, of_adversary = objective.parameter_groups()
     (_, last), *earlier = rates(encoder, settings.encoder.get("layer_decay", 1.0))
-    groups = [[*last, *head.parameters(), *of_terms], of_adversary, *(group for _, group in earlier)]
-    factors = [1.0, 1.0, *(factor for factor, _ in earlier)]
+    groups = [[*last, *head.parameters(), *objective.parameters()], *(group for _, group in earlier)]
+    factors = [1.0, *(factor for factor, _ in earlier)]
     return kind(
         encoder=encoder,
         head=head,

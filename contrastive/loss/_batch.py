@@ -26,8 +26,8 @@ def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
     return torch.stack([z0, z1], 1)
 
 
-def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:
-    """Raise ConfigError unless z is (B, V, D), a map (B, V, C, H, W), and label and bias are whole numbers (B,)."""
+def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None) -> None:
+    """Raise ConfigError unless z is (B, V, D), and label and bias are whole numbers (B,)."""
     if not isinstance(z, Tensor):
         raise ConfigError(
             f"embeddings must be tensors, got {type(z).__name__}: try loss(torch.tensor(z0), torch.tensor(z1))"
@@ -49,9 +49,7 @@ def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map
                 f"{name} must have the shape (B,) = ({len(z)},), got {tuple(value.shape)}: "
                 f"try one {name} for each image, not for each view"
             )
-    if is_map and z.dim() != 5:
-        raise ConfigError(f"a map must be (B, V, C, H, W), got {tuple(z.shape)}: try loss(map0, map1)")
-    if not is_map and z.dim() != 3:
+    if z.dim() != 3:
         raise ConfigError(f"z must be (B, V, D), got {tuple(z.shape)}: for two views (B, D) try loss(z0, z1)")
 
 

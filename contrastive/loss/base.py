@@ -30,8 +30,7 @@ class Loss(nn.Module, ABC):
         loss(z0, z1, gather=True)                 the batch of all processes
 
     z is (B, V, D): `projections`, `features`, or `logits` of a jointly trained linear classifier, as declared in
-    `input`; a `map` of the encoder's middle layers is (B, V, C, H, W). Half precision is converted to float32
-    (float64 is kept) and autocast is off.
+    `input`. Half precision is converted to float32 (float64 is kept) and autocast is off.
 
     `anchors` selects images, all by default. A mean over anchors is taken over their views only, with every image as a
     candidate. A loss that is not such a mean ignores `anchors`. In both cases the mean of the values for equal slices
@@ -118,7 +117,7 @@ class Loss(nn.Module, ABC):
         fields = (across, keys, memory, memory_label, memory_ids, memory_only, ids)
         others = Others(*fields) if any(field is not None and field is not False for field in fields) else ALONE
         call = Call(z, label, bias, anchors, index, others)
-        check_shapes(z, label, bias, is_map=self.input == "map")
+        check_shapes(z, label, bias)
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
         if others is not ALONE:
             others.check(z, name=self.name, takes=self.takes)
@@ -157,7 +156,7 @@ class Loss(nn.Module, ABC):
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         """Compute statistics of the training data and create parameters, once, before the first step.
 
-        dim is the last dimension of z, of a map its channels C. Parameters created here are trained. A loss whose
+        dim is the last dimension of z. Parameters created here are trained. A loss whose
         `compute` needs this step raises ConfigError until it has happened.
         """
 

@@ -6,13 +6,12 @@ from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.loss.base import Loss
-from contrastive.regularizer.base import Regularizer
 from contrastive.types import Split
 
 STREAMS = ("main", "uniform")
 
 
-class Weighted(Regularizer):
+class Weighted(Loss):
     """weight · term, on the batch of the loss or on a batch of its own.
 
     Args:
@@ -20,10 +19,10 @@ class Weighted(Regularizer):
         term: any loss; its input, needs and checks are those of this regularizer.
         stream: `main` is the batch that the loss reads; `uniform` another one, drawn uniformly whatever the sampler,
             shown without augmentation in one view (Hong & Yang 2021, released code: "+CE" and "+BB").
-        batch_size: `second_batch_size` of the uniform batch.
+        batch_size: images of the uniform batch, of all processes together; None = as many as the loss reads.
 
     Raises:
-        ConfigError: an argument out of range, an adversarial term, or one on the uniform stream that compares views.
+        ConfigError: an argument out of range, or a term on the uniform stream that compares views.
     """
 
     def __init__(
@@ -36,10 +35,8 @@ class Weighted(Regularizer):
             raise ConfigError(f"batch_size={batch_size} is that of the uniform stream: try regularizer.stream=uniform")
         if batch_size is not None:
             check_at_least("batch_size", batch_size, 2, example=128)
-        if isinstance(term, Regularizer) and term.is_adversarial:
-            raise ConfigError(f"{term.name} has a weight of its own: try {type(term).__name__}(weight={weight})")
         self.weight, self.term = weight, term
-        self.second_batch, self.second_batch_size = (None if stream == "main" else stream), batch_size
+        self.second_batch, self.second_batch_size = stream == "uniform", batch_size
         self.input, self.unit_features, self.min_views = term.input, term.unit_features, term.min_views
         self.needs_label, self.needs_bias = term.needs_label, term.needs_bias
         self.reads_index, self.exempt_from = term.reads_index, term.exempt_from

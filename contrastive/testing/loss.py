@@ -46,7 +46,7 @@ def check_loss(loss: Loss) -> LossFacts:
     """
     assert isinstance(loss, Loss), f"check_loss takes a loss that is built, not {loss!r}: try check_loss(MyLoss())"
     views = max(2, loss.min_views)
-    z, label, bias = inputs(12, views, is_map=loss.input == "map")
+    z, label, bias = inputs(12, views)
     loss = prepared(loss, label, bias)
     value = loss(z, label, bias)
 
@@ -103,10 +103,9 @@ def in_tiles(loss: Loss, tiling: Tiling = IN_TILES) -> Loss:
     return loss
 
 
-def inputs(n: int, views: int, *, is_map: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """Embeddings (n, views, DIM), or maps (n, views, DIM, 3, 3), float64; labels and biases (n,)."""
-    shape = (n, views, DIM, 3, 3) if is_map else (n, views, DIM)
-    z = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+def inputs(n: int, views: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Embeddings (n, views, DIM), float64; labels and biases (n,)."""
+    z = torch.randn((n, views, DIM), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return z, torch.arange(n) % CLASSES, torch.arange(n) // 2 % BIASES
 
 
@@ -129,7 +128,7 @@ def _invariant(loss: Loss, to: str, value: Tensor, other: Tensor) -> None:
 
 def _finite_everywhere(loss: Loss) -> None:
     for trial, n, autocast in itertools.product(_at_all_temperatures(loss), (2, 8), (False, True)):
-        z, label, bias = inputs(n, max(2, loss.min_views), is_map=loss.input == "map")
+        z, label, bias = inputs(n, max(2, loss.min_views))
         for labels in (label, torch.zeros_like(label), torch.arange(n) % DIM):
             for embeddings in (z, torch.ones_like(z) + 1e-3 * z):
                 _finite(trial, embeddings.float(), labels, bias, autocast=autocast)

@@ -11,7 +11,7 @@ from contrastive.gathering import gather
 from contrastive.loss.base import Loss, SelfSupervisedLoss
 from contrastive.pairs.others import Others
 from contrastive.pairs.pairs import ALONE
-from contrastive.regularizer.base import Regularizer
+from contrastive.regularizer.weighted import Weighted
 from contrastive.types import Split, unit, widen
 
 
@@ -19,8 +19,8 @@ class Embedded(NamedTuple):
     """A batch after the network.
 
     `outputs` has the tensors of the network by the names that terms declare in `input`: features (B, V, F),
-    projections (B, V, D), map (B, V, C, H, W); label, bias and rows, those of the training data, are (B,). `others` is
-    what the loss compares the projections with if there is a teacher.
+    projections (B, V, D); label, bias and rows, those of the training data, are (B,). `others` is what the loss
+    compares the projections with if there is a teacher.
     """
 
     outputs: dict[str, Tensor]
@@ -58,10 +58,9 @@ class Objective(nn.Module):
         train: the training data, which terms may take priors from.
         feature_dim: F and D.
         projection_dim: F and D.
-        map_dim: channels of the encoder's map; None = it offers none.
 
     Raises:
-        ConfigError: a term reads a map and there is none, or both read logits of different classifiers.
+        ConfigError: both terms read logits, of different classifiers.
     """
 
     def __init__(
@@ -73,7 +72,6 @@ class Objective(nn.Module):
         n_classes: int,
         feature_dim: int,
         projection_dim: int,
-        map_dim: int | None = None,
     ) -> None:
         super().__init__()
         self.loss, self.regularizer = loss, regularizer
@@ -83,15 +81,9 @@ class Objective(nn.Module):
             raise ConfigError("the classifier cannot read both plain and normalized features: try loss.normalize=false")
         if wishes:
             self.classifier = (UnitLinear if wishes.pop() else nn.Linear)(feature_dim, n_classes)
-        dims = {"features": feature_dim, "projections": projection_dim, "logits": n_classes, "map": map_dim}
+        dims = {"features": feature_dim, "projections": projection_dim, "logits": n_classes}
         for term in self.terms:
-            dim = dims[term.input]
-            if dim is None:
-                raise ConfigError(
-                    f"{term.name} reads a feature map inside the encoder, and this encoder gives none: "
-                    "try encoder=simple_convnet"
-                )
-            term.prepare(train, n_classes=n_classes, dim=dim)
+            term.prepare(train, n_classes=n_classes, dim=dims[term.input])
 
     @property
     def terms(self) -> list[Loss]:
@@ -99,19 +91,13 @@ class Objective(nn.Module):
         return [self.loss] if self.regularizer is None else [self.loss, self.regularizer]
 
     @property
-    def adversary(self) -> Regularizer | None:
-        """The regularizer, if it asks for a second update."""
-        term = self.regularizer
-        return term if isinstance(term, Regularizer) and term.is_adversarial else None
-
-    @property
     def has_second_batch(self) -> bool:
         """Whether the regularizer reads a batch of its own."""
-        return isinstance(self.regularizer, Regularizer) and self.regularizer.second_batch is not None
+        return isinstance(self.regularizer, Weighted) and self.regularizer.second_batch
 
     def second_batch_size(self, batch_size: int) -> int:
         """Images of the second batch, 0 without one; `batch_size` is that of the run."""
-        if isinstance(self.regularizer, Regularizer) and self.has_second_batch:
+        if isinstance(self.regularizer, Weighted) and self.has_second_batch:
             return self.regularizer.second_batch_size or batch_size
         return 0
 
@@ -155,21 +141,6 @@ class Objective(nn.Module):
         for term in self.terms:
             term.after_step(gather)
             term.index = None
-
-    def adversarial(self, main: Embedded) -> Tensor:
-        """The scalar of the second update, on the main batch embedded again."""
-        assert self.adversary is not None
-        z, label = gather(widen(main.outputs[self.adversary.input])), gather(main.label)
-        return self.adversary.adversarial(z, label, None if main.bias is None else gather(main.bias))
-
-    def parameter_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """The parameters that the first update moves, and those of an adversary, which only a second update moves.
-
-        They are groups of their own: torch's fused SGD cannot start the momentum of a part of a group.
-        """
-        second = [] if self.adversary is None else list(self.adversary.parameters())
-        chosen = set(map(id, second))
-        return [p for p in self.parameters() if id(p) not in chosen], second
 
     @torch.no_grad()
     def chance(

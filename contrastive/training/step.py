@@ -14,7 +14,6 @@ from contrastive.augmentation.base import Augmentation, Side
 from contrastive.augmentation.callable import PerImage
 from contrastive.distributed.batch_norm import BatchNorm, convert_batch_norm, counted_together, counting, views_apart
 from contrastive.distributed.process import average_gradients, shard, world_size
-from contrastive.encoder.base import MapEncoder
 from contrastive.pairs.others import Others
 from contrastive.pairs.pairs import ALONE
 from contrastive.training.objective import Embedded, Objective
@@ -49,7 +48,7 @@ class Teacher(Protocol):
 
 @dataclass(kw_only=True)
 class TrainStep:
-    """`step(batch, generator)` updates the weights once, or twice for a regularizer with `is_adversarial`.
+    """`step(batch, generator)` updates the weights once.
 
     Args:
         views_forward: what BatchNorm sees in the one forward pass of all views: `fused` all of them, `per_view` one
@@ -102,9 +101,6 @@ class TrainStep:
         loss = self.objective(main, second)
         grad_norm = self._update(loss)
         self.objective.after_step()
-        if (adversary := self.objective.adversary) is not None:
-            again = Embedded(self.forward(views, (adversary.input,)), batch.label, batch.bias)
-            self._update(self.objective.adversarial(again))
         return StepOutput(loss.detach(), grad_norm, main.detach(), None if second is None else second.detach())
 
     def _update(self, loss: Tensor) -> Tensor:
@@ -160,7 +156,7 @@ class TrainStep:
         )
 
     def forward(self, views: Tensor, names: tuple[str, ...] = LOGGED) -> dict[str, Tensor]:
-        """(V, B, 3, h, w) → features (B, V, F) and, if among `names`, projections (B, V, D) and map (B, V, C, H, W).
+        """(V, B, 3, h, w) → features (B, V, F) and, if among `names`, projections (B, V, D).
 
         In even chunks the activations are computed again, a chunk at a time, when the gradient comes back (gradient
         caching, Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
@@ -227,15 +223,7 @@ class TrainStep:
             return self._outputs(self.normalize(x), names)
 
     def _outputs(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
-        outputs: dict[str, Tensor] = {}
-        if "map" in names:
-            assert isinstance(self.encoder, MapEncoder)
-            outputs["map"] = self.encoder.map(x)
-            if names == ("map",):
-                return outputs
-            outputs["features"] = self.encoder.features(outputs["map"])
-        else:
-            outputs["features"] = self.encoder(x)
+        outputs: dict[str, Tensor] = {"features": self.encoder(x)}
         if "projections" in names:
             outputs["projections"] = self.head(outputs["features"])
         return outputs

@@ -42,9 +42,7 @@ class Model(nn.Module):
         self.loss, self.net = loss, nn.Linear(6, D).double()
 
     def forward(self, x: Tensor, *rest: Any, **arguments: Any) -> Tensor:
-        z = self.net(x)
-        z = z[..., None, None] if self.loss.input == "map" else z
-        return self.loss(z, *rest, **arguments)
+        return self.loss(self.net(x), *rest, **arguments)
 
 
 def prepared(loss: contrastive.Loss, label: Tensor, bias: Tensor) -> contrastive.Loss:

@@ -8,7 +8,6 @@ import torch
 import torchvision
 from torch import nn
 
-from contrastive.encoder.base import MapEncoder
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.components import check_encoder_output, image_size
@@ -53,17 +52,6 @@ def test_simple_convnet_is_that_of_both_codebases():
     assert isinstance(net.layers[-1], nn.Tanh)
     for layer in convolutions[1:]:
         assert layer.weight.std().item() == pytest.approx(kaiming(layer), rel=0.03)
-
-
-def test_simple_convnet_map_is_behind_the_second_convolution():
-    net, x = make("encoder/simple_convnet").eval(), torch.randn(2, 3, 12, 12)
-    outputs = []
-    net.layers[5].register_forward_hook(lambda module, args, output: outputs.append(output))
-    h = net(x)
-    assert isinstance(net, MapEncoder)
-    assert net.map(x).shape == (2, net.map_dim, 12, 12) == (2, 32, 12, 12)
-    torch.testing.assert_close(net.map(x), outputs[0])
-    torch.testing.assert_close(net.features(outputs[0]), h)
 
 
 class Flattened(nn.Module):

@@ -27,7 +27,7 @@ def test_every_loss_and_regularizer_passes_check_loss(group, name):
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_two_views_may_be_two_arguments(group, name):
     loss = make(f"{group}/{name}")
-    z, label, bias = inputs(12, 2, is_map=loss.input == "map")
+    z, label, bias = inputs(12, 2)
     loss = prepared(loss, label, bias)
     z0, z1 = z.unbind(1)
     half = slice(0, 6)

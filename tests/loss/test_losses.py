@@ -158,7 +158,7 @@ def test_what_a_loss_cannot_take_is_refused_with_a_way_out():
         (SupCon(), (z, label.float()), r"whole numbers.*try label\.long\(\)"),
         (SupCon(), (z, label.repeat_interleave(2)), "one label for each image"),
         (make("loss/large_margin_softmax"), (z, label), "set_weight"),
-        (lnl, (z[..., None, None], label, label), "prepare"),
+        (lnl, (z, label, label), "prepare"),
         (
             SupCon(),
             (z, ["cat", "dog", "cat", "owl"]),

@@ -13,7 +13,7 @@ from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 from tests.helpers import TERMS
 
-N, VIEWS, F, D, CLASSES, MAP = 8, 2, 6, 5, 3, 4
+N, VIEWS, F, D, CLASSES = 8, 2, 6, 5, 3
 
 
 def data() -> Split:
@@ -29,7 +29,7 @@ def batch(dtype: torch.dtype = torch.float32, seed: int = 0, views: int = VIEWS)
 
 def objective(loss: Loss, regularizer: Loss | None = None) -> Objective:
     torch.manual_seed(0)
-    dims = {"n_classes": CLASSES, "feature_dim": F, "projection_dim": D, "map_dim": MAP}
+    dims = {"n_classes": CLASSES, "feature_dim": F, "projection_dim": D}
     return Objective(loss, regularizer, train=data(), **dims)
 
 
@@ -66,7 +66,6 @@ def test_a_weighted_term_keeps_its_state_and_knows_its_images_as_alone(name):
 def test_objective_compiles_into_one_graph(group, name):
     terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
     eager, inputs = objective(*terms), batch(views=3)
-    inputs.outputs["map"] = torch.randn(N, 3, MAP, 2, 2)
     leaves = [output.requires_grad_() for output in inputs.outputs.values()]
     torch.compiler.reset()  # or it gives up after eight objectives
     compiled = torch.compile(eager, fullgraph=True, backend="eager")  # which raises where the graph would break

@@ -71,7 +71,7 @@ def test_anchor_without_candidates_has_zero_gradient():
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_the_mean_over_shards_is_the_loss_of_the_whole_batch(group, name, views):
     term = make(f"{group}/{name}")
-    z, label, bias = inputs(12, views, is_map=term.input == "map")
+    z, label, bias = inputs(12, views)
     loss = prepared(term, label, bias)
     whole = value_and_gradient(loss, z, label, bias)
     for variant in (loss, in_tiles(loss)):

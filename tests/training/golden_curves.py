@@ -18,7 +18,6 @@ STEPS = 20
 SGD = ["optimizer=sgd", "optimizer.lr=0.001"]
 COMMON = ["encoder.width=4", "precision=fp32", "device=cpu", "batch_size=64", "evaluator=[]", *SGD]
 DIGITS, BIASED = [*COMMON, "dataset.size=8"], [*COMMON, "dataset=biased_digits", "dataset.size=8"]
-MAP = ["dataset=biased_digits", "dataset.size=16", *COMMON[1:]]  # LNL needs an encoder that offers its map
 RECIPES = {
     "nt_xent": ["loss=nt_xent", *DIGITS],
     "debiased_neg": ["loss=debiased_neg", *DIGITS],
@@ -26,7 +25,7 @@ RECIPES = {
     "supcon": ["loss=supcon", *DIGITS],
     "eps_supinfonce_fairkl": ["experiment=eps_supinfonce_fairkl", *BIASED],
     "bc_bb": ["experiment=bc_bb", "sampler=bias_balanced", *BIASED],
-    "lnl": ["experiment=hong_yang_lnl", *MAP],
+    "lnl": ["experiment=hong_yang_lnl", *BIASED],
 }
 
 
