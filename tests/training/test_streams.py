@@ -57,7 +57,7 @@ def term(**arguments) -> Loss:
         (loader, {"second_batch_size": 200}, "try regularizer.batch_size=100"),
         (loader, {"second_batch_size": 31, "shard": Shard(0, 2)}, "try regularizer.batch_size=30"),
         (term, {"stream": "other"}, "try stream=main"),
-        (term, {"stream": "main", "batch_size": 64}, "try stream=uniform"),
+        (term, {"stream": "main", "batch_size": 64}, "try regularizer.stream=uniform"),
         (term, {"stream": "uniform", "batch_size": 1}, "try batch_size=128"),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_stream_or_size_that_cannot_be_is_refused(build_it, arguments, message
 
 def test_a_term_that_compares_views_needs_the_main_batch():
     term = make("regularizer/cross_entropy", stream="uniform", term=make("loss/nt_xent"))
-    with pytest.raises(ConfigError, match=r"try stream=main"):
+    with pytest.raises(ConfigError, match=r"try regularizer\.stream=main"):
         term.check_batch(batch_size=64, n_views=2, has_label=True, has_bias=True)
 
 
