@@ -110,7 +110,7 @@ def _warn_of_other_images(run: Path, config: dict[str, Any], settings: Settings,
     """Say where the run's own words lead to other images than they did."""
     nodes = [flatten({"dataset": node}) for node in (settings.dataset, config["dataset"])]
     ours, theirs = ({key: value for key, value in node.items() if is_identity(key)} for node in nodes)
-    if "held_out" not in config and ours == theirs and data_hash != read_environment(run)["data"]:
+    if config.get("held_out") is None and ours == theirs and data_hash != read_environment(run)["data"]:
         show(f"warning: these images are not those that {as_typed(run)} was made from: tables keep the figures apart")
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,8 +47,17 @@ def gain(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Gain:
 
 def gains(result: dict[str, Any], names: Iterable[str]) -> dict[str, Gain]:
     """{name: gain by training} of those accuracies whose answers to the test images are known before and after it."""
-    before, after = result.get("untrained_correct", {}), result.get("correct", {})
-    return {name: gain(unpack(before[name]), unpack(after[name])) for name in names if name in before and name in after}
+    before, after = answers(result, "untrained_correct"), answers(result, "correct")
+    return {name: gain(before[name], after[name]) for name in names if name in before and name in after}
+
+
+def answers(result: dict[str, Any], key: str) -> dict[str, NDArray[np.bool_]]:
+    """{accuracy: which test images it is right about}; a text that holds no bits, as in a stranger's file, is none."""
+    found = {}
+    for name, text in result.get(key, {}).items():
+        with suppress(ValueError):
+            found[name] = unpack(text)
+    return found
 
 
 def wilson(percent: float, n: int) -> tuple[float, float]:
@@ -59,8 +69,9 @@ def wilson(percent: float, n: int) -> tuple[float, float]:
 
 def interval_column(result: dict[str, Any]) -> list[str]:
     """A column of a table of the accuracies in `test`: its head, and the interval of each; [] where none is known."""
-    numbers = {name: int(bits.partition(":")[0]) for name, bits in result.get("correct", {}).items()}
-    known = {name: wilson(value, numbers[name]) for name, value in result["test"].items() if numbers.get(name)}
+    numbers = {name: len(right) for name, right in answers(result, "correct").items() if len(right)}
+    shown = {name: value for name, value in result["test"].items() if name in numbers and 0 <= value <= 100}
+    known = {name: wilson(value, numbers[name]) for name, value in shown.items()}
     cells = [f"{known[name][0]:.1f} to {known[name][1]:.1f}" if name in known else "-" for name in result["test"]]
     return [f"95 % over {max(numbers.values()):,} images", *cells] if known else []
 
