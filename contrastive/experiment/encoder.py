@@ -154,10 +154,9 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     return encoder.eval(), Transform(size=(height, width), mean=mean, std=std, dtype=dtype, orientation=upright)
 
 
-def _as_batch(_: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-    """Images (N, K, H, W), of (B, 1, K, H, W) too."""
-    (x,) = inputs
-    return x.reshape(-1, *x.shape[-3:])
+def _as_batch(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Images (N, K, H, W); those that a DataLoader has collated to (N, 1, K, H, W) are that, too."""
+    return tuple(x.squeeze(1) if x.dim() == 5 else x for x in inputs)
 
 
 def find_weights(path: str | Path) -> Path:

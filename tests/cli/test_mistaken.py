@@ -4,15 +4,11 @@ import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from PIL import Image
-from torch.utils.data import DataLoader
-from torchvision.datasets import ImageFolder
 
-from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
+from contrastive import Pairs, SelfSupervisedLoss, check_loss
 from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
 from contrastive.config.messages import in_a_line
@@ -115,22 +111,6 @@ def test_a_detached_loss_is_one_sentence():
 
     with pytest.raises(AssertionError, match="the loss has no gradient: is there a"):
         check_loss(Detached())
-
-
-def test_the_transform_takes_paths_and_arrays_of_numpy(tmp_path: Path):
-    encoder, transform = load_encoder("digits")
-    pixels = np.random.default_rng(0).integers(0, 255, (20, 24, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    expected = transform(Image.fromarray(pixels))
-    for image in (tmp_path / "a.png", str(tmp_path / "a.png"), pixels):
-        assert torch.equal(transform(image), expected)
-    assert torch.equal(transform([tmp_path / "a.png", pixels]), expected.repeat(2, 1, 1, 1))
-    assert transform(pixels[..., 0]).shape == expected.shape  # gray
-    (tmp_path / "class").mkdir()
-    (tmp_path / "a.png").rename(tmp_path / "class/a.png")
-    images, _ = next(iter(DataLoader(ImageFolder(str(tmp_path), transform=transform))))
-    with torch.no_grad():
-        assert torch.equal(encoder(images), encoder(expected))
 
 
 @pytest.mark.parametrize(

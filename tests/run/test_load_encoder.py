@@ -11,6 +11,8 @@ from PIL import Image, UnidentifiedImageError
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
 
 from contrastive import load_encoder
 from contrastive.dataset.folder.decode import decode
@@ -226,3 +228,20 @@ def test_tensors_of_any_size_are_resized_and_cropped(shape, size):
 def test_other_tensors_are_refused(image):
     with pytest.raises(ConfigError, match="takes uint8 images"):
         plain_transform((8, 8))(image)
+
+
+def test_the_transform_takes_paths_and_arrays_of_numpy(tmp_path: Path):
+    encoder, transform = load_encoder("digits")
+    pixels = np.random.default_rng(0).integers(0, 255, (20, 24, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    expected = transform(Image.fromarray(pixels))
+    for image in (tmp_path / "a.png", str(tmp_path / "a.png"), pixels):
+        assert torch.equal(transform(image), expected)
+    assert torch.equal(transform([tmp_path / "a.png", pixels]), expected.repeat(2, 1, 1, 1))
+    assert transform(pixels[..., 0]).shape == expected.shape  # gray
+    (tmp_path / "class").mkdir()
+    (tmp_path / "a.png").rename(tmp_path / "class/a.png")
+    images, _ = next(iter(DataLoader(ImageFolder(str(tmp_path), transform=transform))))
+    with torch.no_grad():
+        assert torch.equal(encoder(images), encoder(expected))
+        assert torch.equal(encoder(x=expected), encoder(expected))
