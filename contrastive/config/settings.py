@@ -97,8 +97,8 @@ class Settings:
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "class_balanced", "group_balanced", "bias_balanced"))
         check_choice("bias_as", self.bias_as, ("predictions", "errors", "clusters"))
-        if self.held_out is not None:
-            check_at_least("held_out", self.held_out, 0, example=0)
+        self._check_of_every_option()
+        check_at_least("held_out", self.held_out or 0, 0, example=0)
         if self.bias_as != "predictions" and self.bias_from is None:
             raise ConfigError("bias_as needs the run that it reads: try bias_from=RUN")
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
@@ -126,6 +126,11 @@ class Settings:
                 f"batch_size={self.batch_size} cannot be shared equally by devices={self.devices}: "
                 f"try batch_size={max(1, self.batch_size // self.devices) * self.devices}"
             )
+
+    def _check_of_every_option(self) -> None:
+        for group, name, example in (("encoder", "frozen", 0.5), ("encoder", "lora", 8), ("loss", "push", 4)):
+            check_at_least(f"{group}.{name}", getattr(self, group).get(name, 0), 0, example=example)
+        check_between("encoder.layer_decay", self.encoder.get("layer_decay", 1), 0, 1, exclude=(0,), example=0.75)
 
     def _fix(self) -> None:
         for key, value in REPRODUCIBLE.items():

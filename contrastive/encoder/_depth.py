@@ -5,7 +5,7 @@ import re
 from torch import nn
 from torch.nn.parameter import Parameter
 
-from contrastive.errors import ConfigError, check_at_least, check_between
+from contrastive.errors import ConfigError
 
 # `blocks.3` of a ViT, `layer1` of a ResNet, `stages.0` of a ConvNeXt, `encoder.layers.encoder_layer_3` of torchvision
 BLOCK = re.compile(r"(?!stem|patch_embed)((?:.*?\.)??(?:(?:encoder_)?layer_?)?\d+)\.")
@@ -35,9 +35,8 @@ def freeze_first(encoder: nn.Module, frozen: float) -> None:
         frozen: how many blocks, or below 1 which share of them, rounded down; 0 = none, and nothing before them.
 
     Raises:
-        ConfigError: below 0, or more blocks than there are.
+        ConfigError: more blocks than there are.
     """
-    check_at_least("encoder.frozen", frozen, 0, example=0.5)
     groups = by_depth(encoder)
     n_blocks = len(groups) - 2
     n = int(frozen * n_blocks) if frozen < 1 else int(frozen)
@@ -58,11 +57,7 @@ def rates(encoder: nn.Module, decay: float) -> list[tuple[float, list[Parameter]
 
     Args:
         decay: the factor from each group to the one before it, in (0, 1]; with 1 there is one group of all.
-
-    Raises:
-        ConfigError: decay is out of range.
     """
-    check_between("encoder.layer_decay", decay, 0, 1, exclude=(0,), example=0.75)
     parameters = dict(encoder.named_parameters())
     groups = by_depth(encoder) if decay < 1 else [[*parameters]]
     return [

@@ -21,6 +21,7 @@ from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.rows import as_images
 from contrastive.dataset.shard.stored import Stored
+from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Picture, Transform, load_run_encoder
 from contrastive.experiment.run import run_experiment
@@ -248,4 +249,5 @@ def _given(data: Any, settings: Settings) -> Data:
     """The data of a run, as the program has them."""
     if settings.devices > 1:
         raise ConfigError("data that is given is for one process: try devices=1, or numpy.save and dataset=arrays")
-    return given_data(data, name=settings.dataset["name"] or "given", hold_out=settings.dataset["hold_out"])
+    found = given_data(data, name=settings.dataset["name"] or "given", hold_out=settings.dataset["hold_out"])
+    return found if settings.held_out is None else judged_on_training(found, settings.held_out)

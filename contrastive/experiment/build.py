@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
@@ -21,7 +21,7 @@ from contrastive.config.check_types import check_components
 from contrastive.config.identity import CHANGES_TRAINING
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint, judged_on_training
-from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
+from contrastive.distributed.process import main_process_first, shard
 from contrastive.encoder._depth import rates
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
@@ -35,7 +35,6 @@ from contrastive.experiment.components import (
     build_hooks,
     build_loss,
     build_optimizer,
-    build_schedule,
     check_batch,
     check_encoder_output,
     image_size,
@@ -103,6 +102,8 @@ class Parts:
     trackers: dict[str, Hook]
     encoder: nn.Module
     head: nn.Module
+    n_channels: int  # of the images that the encoder takes
+    trial: torch.optim.Optimizer  # of a single number
 
     @property
     def terms(self) -> list[Loss]:
@@ -127,39 +128,39 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         ConfigError: a setting, or a combination of settings, that cannot be used.
     """
     device = start_device(settings.device, deterministic=settings.deterministic)
+    compiled = choose_compile(settings.compile, device)
     precision = precisions.choose(settings.precision, device)
     precisions.set_tf32(precision)
-    compiled = choose_compile(settings.compile, device)
     parts = build_parts(settings)
     graphs = choose_graphs(
         settings.graphs, device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk,
-        optimizer=trial_optimizer(settings), made_of=parts.of_a_step(settings),
+        optimizer=parts.trial, made_of=parts.of_a_step(settings),
     )  # fmt: skip
     # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
     with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
     parts = fitting(parts, data, settings)
-    side = check_sizes(parts, data)
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
-    has_label, has_bias = is_complete(train.label), is_complete(train.bias)
+    side = check_sizes(parts, data)
     for group, term in zip(("loss", "regularizer"), parts.terms, strict=False):
-        check_batch(term, settings, group, has_label=has_label, has_bias=has_bias)
+        check_batch(term, settings, group, train)
     objective = build_objective(parts, data, train)
-    is_streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
-    if not is_streaming:
+    second = objective.second_batch_size(settings.batch_size)
+    if not (is_streaming := not is_resident(data, device, settings.resident)):
         data = data.to(device)
         train = replace(data.pretrain, bias=None if train.bias is None else train.bias.to(device))
-    loader = build_loader(settings, train, objective, device=device, streaming=is_streaming)
+    loader = build_loader(settings, train, second=second, device=device, streaming=is_streaming)
     if compiled == "augmentation":
         n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
         compiled = pays_to_compile(n_views, side) or compiled
-    kind = GraphedStep if graphs else TrainStep
-    step = build_step(kind, settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
+    step = build_step(
+        settings, parts, objective, data,
+        second=second, device=device, precision=precision, compiled=compiled, graphs=graphs,
+    )  # fmt: skip
     teacher = cast(EMA | None, step.teacher)
-    average: Average | None = build_chosen("average", settings.average, Average, encoder=step.encoder)
-    if teacher is not None and teacher.evaluated:
-        average = teacher
+    is_evaluated = teacher is not None and teacher.evaluated
+    average = teacher if is_evaluated else build_chosen("average", settings.average, Average, encoder=step.encoder)
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
@@ -180,7 +181,7 @@ def build_parts(settings: Settings) -> Parts:
     regularizer = build_chosen("regularizer", settings.regularizer, Loss)
     before: dict[str, Any] = {
         "augmentation": build_augmentation(settings),
-        "schedule": build_schedule(settings.schedule),
+        "schedule": instantiate_node(settings.schedule),
         "evaluators": build_evaluators(settings.evaluator),
         "hooks": build_hooks("hook", settings.hook),
         "trackers": build_hooks("tracker", settings.tracker),
@@ -188,14 +189,16 @@ def build_parts(settings: Settings) -> Parts:
     for group, term in (("loss", loss), ("regularizer", regularizer)):
         if term is not None:
             term.check_config(batch_size=settings.batch_size)
-            check_batch(term, settings, group, has_label=True, has_bias=True)  # of these `build` asks the data
-    encoder, head = build_networks(settings, input_channels(settings.encoder))
-    trial_optimizer(settings)
+            check_batch(term, settings, group)
+    n_channels = input_channels(settings.encoder)
+    encoder, head = build_networks(settings, n_channels)
+    trial = build_optimizer(settings.optimizer, [[nn.Parameter(torch.zeros(1))]])
     build_chosen("average", settings.average, Average, encoder=nn.Identity())
     check_teacher(build_teacher(settings, encoder, head), loss, settings)
     if settings.bias_from is not None:
         weights_path(settings.bias_from)
-    return Parts(loss=loss, regularizer=regularizer, encoder=encoder, head=head, **before)
+    networks: dict[str, Any] = {"encoder": encoder, "head": head, "n_channels": n_channels}
+    return Parts(loss=loss, regularizer=regularizer, trial=trial, **networks, **before)
 
 
 def build_networks(settings: Settings, channels: int) -> tuple[nn.Module, nn.Module]:
@@ -211,7 +214,7 @@ def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
     Raises:
         ConfigError: the number of channels is set, or that of `encoder.weights`, or an operation has no meaning for it.
     """
-    channels, taken = data.n_channels, input_channels(settings.encoder)
+    channels, taken = data.n_channels, parts.n_channels
     if isinstance(parts.augmentation, Compose):
         parts.augmentation.check_channels(channels)
     if channels == taken:
@@ -222,12 +225,7 @@ def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
             f"try encoder.in_channels=null encoder.weights=null, or images of {counted(taken, 'channel')}"
         )
     encoder, head = build_networks(settings, channels)
-    return replace(parts, encoder=encoder, head=head)
-
-
-def trial_optimizer(settings: Settings) -> torch.optim.Optimizer:
-    """The optimizer of a single number, to be refused before there is data."""
-    return build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])
+    return replace(parts, encoder=encoder, head=head, n_channels=channels)
 
 
 def check_sizes(parts: Parts, data: Data) -> int:
@@ -262,9 +260,7 @@ def build_objective(parts: Parts, data: Data, train: Split) -> Objective:
     )
 
 
-def build_loader(
-    settings: Settings, train: Split, objective: Objective, *, device: torch.device, streaming: bool
-) -> Loader:
+def build_loader(settings: Settings, train: Split, *, second: int, device: torch.device, streaming: bool) -> Loader:
     """The loader of this process's part of each batch."""
     return Loader(
         train,
@@ -273,7 +269,7 @@ def build_loader(
         sampler=settings.sampler,
         noise_frac=settings.noise_frac,
         blur_frac=settings.blur_frac,
-        second_batch_size=objective.second_batch_size(settings.batch_size),
+        second_batch_size=second,
         device=device,
         streaming=streaming,
         shard=shard(),
@@ -281,23 +277,26 @@ def build_loader(
 
 
 def build_step(
-    kind: type[TrainStep],
     settings: Settings,
     parts: Parts,
     objective: Objective,
     data: Data,
     *,
+    second: int,
     device: torch.device,
     precision: str,
     compiled: bool | str,
+    graphs: bool,
 ) -> TrainStep:
     """The networks on the device, their optimizer, and the step that trains them.
+
+    Args:
+        second: images of a second batch, of all processes together.
 
     Raises:
         ConfigError: there is no room for a step.
     """
     view = (data.n_channels, *parts.augmentation.output_size(*data.pretrain.image.shape[-2:]))
-    second = objective.second_batch_size(settings.batch_size)
     network = nn.Sequential(parts.encoder, parts.head)
     check_room(settings, network, view, second=second, precision=precision, device=device, compiled=compiled is True)
     if precision == "bf16" and device.type == "cpu":
@@ -309,6 +308,7 @@ def build_step(
     (_, last), *earlier = rates(encoder, settings.encoder.get("layer_decay", 1.0))
     groups = [[*last, *head.parameters(), *objective.parameters()], *(group for _, group in earlier)]
     factors = [1.0, *(factor for factor, _ in earlier)]
+    kind = GraphedStep if graphs else TrainStep
     return kind(
         encoder=encoder,
         head=head,
@@ -324,11 +324,6 @@ def build_step(
         compile=compiled,
         teacher=teacher,
     )
-
-
-def is_complete(label: Tensor | None) -> bool:
-    """Whether every image has a label."""
-    return label is not None and bool((label >= 0).all())
 
 
 def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[str, Evaluator]:
@@ -373,11 +368,10 @@ def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data 
 
     Args:
         held_out: the draw of `judged_on_training`; None = the test split is what it is.
-        given: the data, in place of what `dataset` names.
+        given: the data, drawn already, in place of what `dataset` names.
     """
     if given is not None:
-        data = given if held_out is None else judged_on_training(given, held_out)
-        return Loaded(data, fingerprint(data), {})
+        return Loaded(given, fingerprint(given), {})
     files = places(dataset)
     return Loaded(*_load_data(json.dumps(dataset, sort_keys=True), held_out, json.dumps(files)), files)
 

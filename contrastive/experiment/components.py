@@ -1,7 +1,6 @@
 """Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -14,15 +13,14 @@ from torch import Tensor, nn
 from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.config.identity import CHANGES_TRAINING, flatten, targets
+from contrastive.config.identity import CHANGES_TRAINING, flatten
 from contrastive.config.messages import causes, user_message
 from contrastive.config.settings import SHARED_KEYS, Settings
-from contrastive.config.targets import load_target
 from contrastive.dataset.splits import check_data
 from contrastive.distributed.process import is_main
-from contrastive.encoder._depth import freeze_first, rates
+from contrastive.encoder._depth import freeze_first
 from contrastive.encoder._lora import add_lora
-from contrastive.errors import ConfigError, SettingError, check_at_least
+from contrastive.errors import ConfigError, SettingError
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import RGB, encoder_node, weights_path
@@ -30,7 +28,7 @@ from contrastive.run.foreign import load_into
 from contrastive.run.weights import channels_of
 from contrastive.text import show
 from contrastive.training.hook import Hook
-from contrastive.types import Data
+from contrastive.types import Data, Split
 
 
 def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH", **wiring: Any) -> Any:
@@ -41,11 +39,8 @@ def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH",
         wiring: arguments that only the program knows.
 
     Raises:
-        ConfigError: a `_target_` in it is no component or lacks a method, or the constructor refuses its arguments. All
-            processes of a run understand this, not Hydra's error.
+        ConfigError: the constructor refuses its arguments. All processes of a run understand this, not Hydra's error.
     """
-    for _, target in targets(node):
-        check_complete(load_target(target))
     try:
         return instantiate(node, **wiring, _convert_="all")
     except InstantiationException as error:
@@ -56,17 +51,9 @@ def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH",
         raise ConfigError(message) from error
 
 
-def check_complete(component: Any) -> None:
-    """Raise ConfigError for a class that lacks a method which its base class asks for."""
-    if inspect.isabstract(component):
-        missing = [f"def {name}{inspect.signature(getattr(component, name))}" for name in component.__abstractmethods__]
-        raise ConfigError(f"the class {component.__name__} is not complete: try {' and '.join(sorted(missing))} in it")
-
-
 def input_channels(node: dict[str, Any]) -> int:
     """The channels that an encoder takes before there are images: those that are set, those of its weights, else 3."""
     if node.get("in_channels") is not None:
-        check_at_least("encoder.in_channels", node["in_channels"], 1, example=RGB)
         return int(node["in_channels"])
     return RGB if node.get("weights") is None else channels_of(weights_path(node["weights"]))
 
@@ -90,7 +77,6 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
             show(loaded)
     freeze_first(encoder, node.get("frozen", 0))
     add_lora(encoder, node.get("lora", 0))
-    rates(encoder, node.get("layer_decay", 1.0))
     return encoder
 
 
@@ -128,8 +114,14 @@ def as_typed(group: str, node: dict[str, Any]) -> Iterator[None]:
         raise error.renamed(min(own, key=len)) from error
 
 
-def check_batch(term: Loss, settings: Settings, group: str, *, has_label: bool, has_bias: bool) -> None:
-    """Raise ConfigError, with what to type, if the loss or the regularizer cannot be computed on such batches."""
+def check_batch(term: Loss, settings: Settings, group: str, train: Split | None = None) -> None:
+    """Raise ConfigError, with what to type, if the loss or the regularizer cannot be computed on such batches.
+
+    Args:
+        train: the training images; None = not known, they may have every label.
+    """
+    has_label = train is None or is_complete(train.label)
+    has_bias = train is None or is_complete(train.bias)
     if term.needs_label and not has_label:
         raise ConfigError(
             f"{term.name} needs a label for every training image and the data has images without: "
@@ -145,6 +137,11 @@ def check_batch(term: Loss, settings: Settings, group: str, *, has_label: bool, 
         raise ConfigError(f"{term.name} compares {enough} views of an image, got {n_views}: try n_views={enough}")
     with as_typed(group, getattr(settings, group)):
         term.check_batch(batch_size=settings.batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
+
+
+def is_complete(label: Tensor | None) -> bool:
+    """Whether every image has a label."""
+    return label is not None and bool((label >= 0).all())
 
 
 def build_augmentation(settings: Settings) -> Augmentation:
@@ -176,10 +173,9 @@ def build_loss(node: dict[str, Any]) -> Loss:
     """Build the loss and set its `push`.
 
     Raises:
-        ConfigError: a push below 0, or of a loss without negatives.
+        ConfigError: a push of a loss without negatives.
     """
     push = node.get("push", 1.0)
-    check_at_least("loss.push", push, 0, example=4)
     loss: Loss = build_one("loss", {key: value for key, value in node.items() if key != "push"}, Loss)
     if push == 1:
         return loss
@@ -187,18 +183,6 @@ def build_loss(node: dict[str, Any]) -> Loss:
         raise ConfigError(f"loss.push is not supported by {loss.name}: try loss=nt_xent")
     loss.push = push
     return loss
-
-
-def build_schedule(node: dict[str, Any]) -> Callable[[float, int], float]:
-    """Build the schedule; raises ConfigError if it does not map (epoch, epochs) to a number."""
-    schedule: Callable[[float, int], float] = instantiate_node(node)
-    try:
-        float(schedule(0.0, 1))
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(
-            f"schedule must map (epoch, epochs) to a factor ({' '.join(str(error).split())}): try schedule=constant"
-        ) from error
-    return schedule
 
 
 def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:

@@ -154,17 +154,22 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that this process can have: of a GPU, or else its part of the machine's, beside other processes here.
+    """Bytes that each process can have, as the main one sees it: of a GPU, or else its part of the machine's, beside
+    other processes here.
 
     What it has freed it holds: torch on a GPU, and on a CPU `keep_freed_memory`. There all that it holds counts, files
     aside, as the system does not tell what of it is free; in a run that begins it is little.
     """
-    if device.type == "cuda":
-        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0] + held)
-    own = psutil.Process().memory_info()
-    part = psutil.virtual_memory().available // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return int(part + own.rss - getattr(own, "shared", 0))
+
+    def free() -> int:
+        if device.type == "cuda":
+            held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            return int(torch.cuda.mem_get_info(device)[0] + held)
+        own = psutil.Process().memory_info()
+        part = psutil.virtual_memory().available // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        return int(part + own.rss - getattr(own, "shared", 0))
+
+    return broadcast_from_main(free)
 
 
 def check_room(settings: Settings, network: nn.Module, image: Sequence[int], *, second: int, precision: str,
@@ -178,7 +183,7 @@ def check_room(settings: Settings, network: nn.Module, image: Sequence[int], *, 
     Raises:
         ConfigError: the step needs more than is free.
     """
-    free = broadcast_from_main(lambda: free_memory(device))
+    free = free_memory(device)
     n_views = (settings.batch_size * settings.n_views + second) // shard().world_size
     if settings.epochs == 0 or n_views * math.prod(image) * 4 * MOST <= free:
         return

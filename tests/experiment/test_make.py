@@ -13,7 +13,6 @@ from omegaconf import OmegaConf
 from contrastive.config.identity import COMPONENTS
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.experiment.components import instantiate_node
 from contrastive.experiment.make import make
 
 YAMLS = [path for group in COMPONENTS for path in sorted((CONFIGS / group).glob("*.yaml"))]
@@ -152,8 +151,3 @@ def test_nested_overrides_are_merged(monkeypatch, tmp_path):
 def test_unknown_names_and_values_are_refused_with_a_remedy(component, overrides, message):
     with pytest.raises(ConfigError, match=message):
         make(component, **overrides)
-
-
-def test_a_loss_without_compute_is_one_sentence():
-    with pytest.raises(ConfigError, match=r"class Loss is not complete: try def compute\(self, z: .*\) -> .* in it"):
-        instantiate_node({"_target_": "contrastive.loss.base.Loss"})
