@@ -1,6 +1,7 @@
 """Pages of the site that are written outside docs/, and links that leave the site; mkdocs calls these functions."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,13 @@ PAGES = {
 }
 COMMANDS = re.compile(r"^```\n(?=(?:#.*\n)*(?:python|make|torchrun|contrastive|pip|\$) )", re.MULTILINE)
 LINK = re.compile(r"\[([^\]\[]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """The address of the repository, for the link of every page, is that of pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    config.repo_url = project["urls"].get("Repository")
+    return config
 
 
 def on_files(files: Files, *, config: Any) -> Files:

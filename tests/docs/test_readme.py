@@ -4,6 +4,7 @@ import importlib.util
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -248,6 +249,9 @@ def test_paths_in_the_architecture_exist() -> None:
         assert (ROOT / "contrastive" / name).exists() or (ROOT / name).exists(), name
 
 
-def test_citation_names_the_version_of_the_package() -> None:
+def test_citation_and_changelog_name_the_version_and_the_address_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == contrastive.__version__
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert citation["version"] == contrastive.__version__ == re.search(r"^## ([\d.]+)", changelog, re.MULTILINE)[1]
+    assert citation.get("repository-code") == urls.get("Repository")
