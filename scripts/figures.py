@@ -21,7 +21,8 @@ from plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.files import read_config, run_state
+from contrastive.run.files import read_config
+from contrastive.run.run import read_run
 from contrastive.study.collect import runs_record
 from contrastive.study.curves import Series, label, read_series, read_sweeps
 from contrastive.study.palette import COLORS, colors_of, marker_of
@@ -76,7 +77,7 @@ def read_all_series(sources: list[str]) -> list[Series]:
         return read_series(table_of(Path(sources[0])))
     rows = {}
     for name, paths in named_runs(sources).items():
-        states = {path: run_state(path) for path in paths}
+        states = {path: read_run(path) for path in paths}
         if reason := next((state.reason for state in states.values() if state.kind != "finished"), ""):
             raise ConfigError(reason)
         by_seed = {state.config["seed"]: path for path, state in states.items()}

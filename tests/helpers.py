@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import hashlib
 import json
 import os
 import signal
@@ -23,11 +24,12 @@ from hydra.types import RunMode
 from PIL import Image
 
 from contrastive.config import naming  # registers the resolver
-from contrastive.config.identity import COMPONENTS, OPTIONAL
+from contrastive.config.identity import COMPONENTS, OPTIONAL, config_hash
 from contrastive.config.settings import Settings
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
 from contrastive.experiment.run import run_experiment
+from contrastive.run.files import write_result
 from contrastive.training.step import TrainStep
 from contrastive.types import Data, Features
 from tests import forked
@@ -66,10 +68,12 @@ def further(*cases: Any) -> list[Any]:
 REAL = ROOT.parent / "shared" / "data"  # real images, if they lie beside the checkout
 MODES = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))]
 
-SOUND_ENVIRONMENT = {"command": "train.py", "code": "c", "data": "d", "threads": 1}
+SOUND_ENVIRONMENT = {"command": "train.py", "code": "c", "data": "d", "threads": 1, "modules": {}}
 EMPTY_RESULT: dict[str, Any] = {
     **{group: {} for group in ("test", "untrained", "val", "audit", "protocol")},
-    "time": {"seconds": 1.0},
+    "time": {"seconds": 1.0, "finished": ""},
+    "encoder": {"features": "", "weights": None, "epochs": 1, "before": "untrained"},
+    "log": {"lines": 0, "sha256": hashlib.sha256(b"").hexdigest()},
 }
 # the least that is the configuration of a run
 SOUND_CONFIG = {
@@ -213,7 +217,7 @@ def write_finished(path: Path, *, config: Mapping[str, Any], environment: Mappin
     path.mkdir(parents=True, exist_ok=True)
     (path / "config.yaml").write_text(json.dumps({**SOUND_CONFIG, **config}))  # JSON is YAML
     (path / "environment.json").write_text(json.dumps({**SOUND_ENVIRONMENT, **environment}))
-    (path / "result.json").write_text(json.dumps({**EMPTY_RESULT, **result}))
+    write_result(path, {**EMPTY_RESULT, "made_by": {"config": config_hash({**SOUND_CONFIG, **config})}, **result})
     return path
 
 

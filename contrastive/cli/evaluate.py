@@ -21,7 +21,8 @@ from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.verdict import majority_text
 from contrastive.files import check_no_link
-from contrastive.run.files import EVALUATIONS, dataset_below, read_config, run_state, runs_below
+from contrastive.run.files import EVALUATIONS, dataset_below, read_config, runs_below
+from contrastive.run.run import read_run
 from contrastive.study.runs import protocol_of
 from contrastive.text import as_typed, format_grid, show
 
@@ -112,7 +113,7 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
 
 def beside_the_run(run: Path, record: dict[str, Any]) -> str:
     """Whether figures are those that the run recorded of the same images, read in the same way; empty where none is."""
-    state, said = run_state(run), []
+    state, said = read_run(run), []
     if state.kind != "finished" or record["environment"].get("data") != state.environment["data"]:
         return ""
     own, evaluators = state.result, record["settings"]["evaluator"]

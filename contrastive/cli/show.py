@@ -16,7 +16,8 @@ from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.mistaken import DATASET_PATHS
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.files import RunState, finished_state, run_below
+from contrastive.run.files import run_below
+from contrastive.run.run import Run, read_finished
 from contrastive.text import as_typed, show
 
 
@@ -34,19 +35,18 @@ def main(words: list[str]) -> int:
     if len(typed) != 1:
         runs = " ".join(as_typed(run) for run in typed) or "RUN ..."
         raise ConfigError(f"show takes one run, got {len(typed)}: try contrastive page page.html {runs}")
-    path = run_below(typed[0])
-    state = with_paths(finished_state(path), moved)
+    run = with_paths(read_finished(run_below(typed[0])), moved)
 
     from contrastive.gallery.run import run_page  # late: importing torch takes seconds
 
-    page = options.page or path / "show.html"
-    write_text(page, run_page(path, state, device=options.device, folders=options.folders))
+    page = options.page or run.path / "show.html"
+    write_text(page, run_page(run, device=options.device, folders=options.folders))
     show(f"page to look at: {as_typed(page)}")
     return 0
 
 
-def with_paths(state: RunState, moved: dict[str, str]) -> RunState:
-    """What a run holds, its images at other places: whether they are the same images is found when they are read.
+def with_paths(run: Run, moved: dict[str, str]) -> Run:
+    """A run, its images at other places: whether they are the same images is found when they are read.
 
     Args:
         moved: {dataset.root: PATH} and so on.
@@ -54,11 +54,11 @@ def with_paths(state: RunState, moved: dict[str, str]) -> RunState:
     Raises:
         ConfigError: the run's dataset has no such path.
     """
-    node = dict(state.config["dataset"])
+    node = dict(run.config["dataset"])
     for key, path in moved.items():
         name = key.removeprefix("dataset.")
         if name not in node:
             known = [f"{own}=PATH" for own in DATASET_PATHS if own.removeprefix("dataset.") in node]
             raise ConfigError(f"the run's dataset has no {key}: try it {f'with {known[0]}' if known else 'without'}")
         node[name] = str(Path(path).expanduser())
-    return replace(state, config={**state.config, "dataset": node})
+    return replace(run, config={**run.config, "dataset": node})

@@ -14,7 +14,7 @@ from contrastive.config.messages import user_message
 from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.run.files import read_result
 from contrastive.run.provenance import ADDED
-from contrastive.study.jobs import Run
+from contrastive.run.run import Run
 
 COMPARE = "hydra/sweeper=compare"  # whose jobs are those of a sweep
 

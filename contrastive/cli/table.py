@@ -27,10 +27,10 @@ from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
+from contrastive.run.run import Run
 from contrastive.study.collect import table_record
 from contrastive.study.jobs import (
     Compose,
-    Run,
     TimeLeft,
     composer,
     dataset_node,

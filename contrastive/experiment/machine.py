@@ -23,7 +23,7 @@ from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_busy, n_cores
 from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
-from contrastive.run.files import run_state
+from contrastive.run.run import read_run
 from contrastive.text import counted
 from contrastive.training.precision import autocast, set_tf32
 from contrastive.types import Data
@@ -264,7 +264,7 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
         setting: `auto` or a number.
         rerun: the run starts over, whatever it had.
     """
-    state = run_state(path)
+    state = read_run(path)
     resumes = not rerun and state.kind == "resumable"
     recorded, own = state.environment["threads"] if resumes else None, own_threads()
     n, recorded = broadcast_from_main(lambda: (int(setting) if setting != "auto" else recorded or own, recorded))

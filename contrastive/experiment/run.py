@@ -35,8 +35,8 @@ from contrastive.hook.show_progress import ShowProgress
 from contrastive.hook.step_log import StepLog
 from contrastive.run.directory import RunDirectory, lengthen, open_run
 from contrastive.run.files import read_result, source_hashes
-from contrastive.run.finished import FinishedRun, shorter_run
 from contrastive.run.provenance import environment_record
+from contrastive.run.run import Run, shorter_run
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed, show
 from contrastive.tracker.base import Harmless
@@ -90,7 +90,7 @@ def run_experiment(
     options = {"rerun": settings.rerun, "writable": is_main()}
     with open_run(path, config=config, environment=environment, begin=begin, **options) as run:
         if run.result is not None:
-            show(summary.already_done(FinishedRun(path=path, result=run.result)))
+            show(summary.already_done(Run(path=path, result=run.result)))
             return run.result
         quiet = redirect_stdout(StringIO()) if settings.quiet else nullcontext()
         with quiet, recorded_failure(run):

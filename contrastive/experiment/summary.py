@@ -9,8 +9,7 @@ from contrastive.config.identity import differences
 from contrastive.config.settings import Settings
 from contrastive.experiment.verdict import before_training, gains, interval_column, majority_text, verdict_text
 from contrastive.run.figures import OVER_GROUPS, group_accuracies
-from contrastive.run.files import run_state
-from contrastive.run.finished import FinishedRun, finished_run
+from contrastive.run.run import Run, done_already, read_run
 from contrastive.text import as_typed, columns, counted, show
 
 if TYPE_CHECKING:
@@ -25,10 +24,10 @@ def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
 
     Evaluators change no weight: of a run with other ones it is said how to get those that are asked for.
     """
-    if settings.rerun or settings.dry_run or (state := run_state(path)).kind != "finished":
+    if settings.rerun or settings.dry_run or (state := read_run(path)).kind != "finished":
         return None
     asked, had = settings.evaluator, state.config["evaluator"]
-    if (run := finished_run(path, config={**settings.to_dict(), "evaluator": had})) is None:
+    if (run := done_already(path, {**settings.to_dict(), "evaluator": had})) is None:
         return None
     show(already_done(run))
     if new := [name for name in asked if differences(_only(name, had), _only(name, asked))]:
@@ -104,13 +103,10 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     return "\n" + "\n\n".join(parts)
 
 
-def already_done(run: FinishedRun) -> str:
+def already_done(run: Run) -> str:
     """The result of a run that was finished before."""
     lines = [f"{as_typed(run.path)} is done already: this is its result. rerun=true starts it over."]
-    if run.changed_since:
-        lines.append(f"warning: changed since it was made: {', '.join(run.changed_since)}; rerun=true replaces it")
-    if run.gone:
-        lines.append(f"warning: its data are not compared, nothing is left in {' and '.join(run.gone)}")
+    lines += [f"warning: {warning}" for warning in run.warnings]
     return "\n".join([*lines, finished(run.path, run.result)])
 
 

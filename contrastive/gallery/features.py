@@ -17,7 +17,7 @@ from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote
 from contrastive.experiment.build import load_data
 from contrastive.experiment.encoder import open_encoder
 from contrastive.experiment.machine import start_device
-from contrastive.run.files import RunState
+from contrastive.run.run import Run
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
 from contrastive.training.progress import announced
@@ -55,12 +55,12 @@ class Judged:
         return rows[self.share[rows, label[rows]].argsort(stable=True)]
 
 
-def images_judged(state: RunState) -> str:
+def images_judged(run: Run) -> str:
     """The images that a run was judged on, in words."""
-    return "test images" if state.config.get("held_out") is None else "held-out training images"
+    return "test images" if run.config.get("held_out") is None else "held-out training images"
 
 
-def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Data:
+def run_data(run: Run, *, folders: Sequence[Path] = ()) -> Data:
     """The data of a run.
 
     Args:
@@ -70,12 +70,12 @@ def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Da
         ConfigError: they are not there, are others than those that the run was judged on, or the configuration names
             something that is no dataset.
     """
-    node = state.config["dataset"]
+    node = run.config["dataset"]
     places = [key for key in DATASET_PATHS if key != "dataset.cache" and node.get(key.removeprefix("dataset."))]
     with importable(folders):
         check_targets({"dataset": node}, folders)
         try:
-            data, data_hash, _ = load_data(node, state.config.get("held_out"))
+            data, data_hash, _ = load_data(node, run.config.get("held_out"))
         except ConfigError as error:
             gone = {key: str(node[key.removeprefix("dataset.")]) for key in places}
             gone = {key: place for key, place in gone.items() if not Path(place).exists()}
@@ -83,15 +83,15 @@ def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Da
                 raise
             moved = " ".join(f"{key}=PATH" for key in gone)
             raise ConfigError(
-                f"there is no {' nor '.join(gone.values())}: try {moved}, where the data of {path} are now"
+                f"there is no {' nor '.join(gone.values())}: try {moved}, where the data of {run.path} are now"
             ) from error
-    if data_hash != state.environment["data"]:
+    if data_hash != run.environment["data"]:
         elsewhere = f"{places[0]}=PATH, where the same images are, or " if places else ""
-        raise ConfigError(f"the data of {path} changed since it ran: try {elsewhere}its command with rerun=true")
+        raise ConfigError(f"the data of {run.path} changed since it ran: try {elsewhere}its command with rerun=true")
     return data
 
 
-def judged(path: Path, state: RunState, *, device: str = "auto", folders: Sequence[Path] = ()) -> Judged:
+def judged(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) -> Judged:
     """Encode the images of a run, and let their neighbors vote.
 
     Args:
@@ -100,13 +100,13 @@ def judged(path: Path, state: RunState, *, device: str = "auto", folders: Sequen
     Raises:
         ConfigError: the weights are gone, or see `run_data`.
     """
-    data, chosen = run_data(path, state, folders=folders), start_device(device)
-    encoder, transform = open_encoder(path, folders)
+    data, chosen = run_data(run, folders=folders), start_device(device)
+    encoder, transform = open_encoder(run.path, folders)
     encoder, normalize = encoder.to(chosen), Normalize(transform.mean, transform.std, device=chosen)
     rows = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1) if data.classes else torch.arange(len(data.pretrain))
     with announced("encoding the images"):
         bank, test = extract(encoder, data.pretrain, normalize, rows), extract(encoder, data.test, normalize)
-    knn = knn_of(state.config["evaluator"].get("knn", {}))
+    knn = knn_of(run.config["evaluator"].get("knn", {}))
     k = at_most_a_tenth(knn.k, bank)
     similarity, index = (found.cpu() for found in nearest(bank.h, test.h, min(max(k, N_NEIGHBORS), len(rows))))
     share = torch.zeros(len(test.h), 0)

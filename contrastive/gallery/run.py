@@ -12,7 +12,7 @@ from contrastive.experiment.summary import metric_rows
 from contrastive.experiment.verdict import wilson
 from contrastive.gallery.features import Judged, images_judged, judged, plane
 from contrastive.gallery.images import spaced, uris
-from contrastive.run.files import RunState
+from contrastive.run.run import Run
 from contrastive.study.collect import runs_record
 from contrastive.study.curves import read_series
 from contrastive.study.render.markdown import facts
@@ -25,7 +25,7 @@ N_CLASSES, N_GROUPS = 40, 40  # of the confusion matrix, at most, and bars
 N_MISTAKES = 40  # pairs of class and guess, where the classes are too many for a matrix
 
 
-def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequence[Path] = ()) -> str:
+def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) -> str:
     """The whole document of a finished run.
 
     Raises:
@@ -34,8 +34,8 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
     charts = chart_module()
     from contrastive.gallery.charts import confusion_chart, groups_chart, map_chart  # late: they need Altair
 
-    found, result = judged(path, state, device=device, folders=folders), state.result
-    record = runs_record({path.name: {path: state}}, list(result["test"]))
+    found, result = judged(run, device=device, folders=folders), run.result
+    record = runs_record({run.path.name: {run.path: run}}, list(result["test"]))
     series = [one for one in read_series(record) if len(one.epoch) > 2]
     keys = sorted(dict.fromkeys(one.key for one in series), key=lambda key: not key.startswith("test/"))
     points, maps = map_points(found)
@@ -45,8 +45,8 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
     return filled(
         "run.html",
         charts=charts,
-        title=str(path),
-        split=images_judged(state),
+        title=str(run.path),
+        split=images_judged(run),
         facts=facts(record),
         figures=metric_rows(result),
         map=map_chart(points, maps, list(dict.fromkeys(sorted(point["class"] for point in points)))),
@@ -60,7 +60,7 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
         n_bars=N_GROUPS,
         worst_groups=worst_groups(groups),
         worst=worst(found),
-        curves=charts.curves_chart(series, [path.name], keys) if keys else None,
+        curves=charts.curves_chart(series, [run.path.name], keys) if keys else None,
     )
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from contrastive.errors import ConfigError
 from contrastive.run import log
 from contrastive.run.figures import KNN
-from contrastive.run.files import RunState, files_below, is_locked, read_failure, run_state
+from contrastive.run.files import files_below, is_locked, read_failure
+from contrastive.run.run import Run, read_run
 from contrastive.study.names import protocols_apart
 from contrastive.study.runs import protocol_of
 
@@ -19,7 +20,7 @@ class Seen(NamedTuple):
 
     path: Path
     kind: str
-    state: RunState
+    state: Run
     points: list[dict[str, float]]
 
     @property
@@ -62,7 +63,7 @@ def knn_cells(runs: Sequence[Seen]) -> list[str]:
 
 
 def _seen(path: Path) -> Seen:
-    state = run_state(path)
+    state = read_run(path)
     try:
         points = [] if state.kind == "damaged" else log.read_points(path)
     except ConfigError:

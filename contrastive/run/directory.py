@@ -34,18 +34,16 @@ from contrastive.run.files import (
     PROJECTOR,
     PROJECTOR_CONFIG,
     RESULT,
-    has_checkpoint,
     lock,
     read_config,
     read_environment,
     read_result,
-    run_state,
     write_config,
     write_result,
 )
-from contrastive.run.finished import is_own, other_data
 from contrastive.run.log import Logs, event_files
 from contrastive.run.provenance import CODE_KEYS, is_restarted, job
+from contrastive.run.run import has_checkpoint, other_data, read_run
 from contrastive.text import show
 
 
@@ -140,11 +138,11 @@ def open_run(
         with main_process_first():
             if writable:
                 stack.enter_context(lock(path))
-                if rerun and not (is_restarted() and run_state(path).environment.get("job", "") == job()):
+                if rerun and not (is_restarted() and read_run(path).environment.get("job", "") == job()):
                     clear(path)  # a job that is started again has done so
                 check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
-                if begin is not None and not rerun and run_state(path).kind == "empty":
+                if begin is not None and not rerun and read_run(path).kind == "empty":
                     begin()
             result = read_result(path)
             if writable and result is not None:
@@ -168,7 +166,7 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
             files, or a folder that is a link.
     """
     check_is_run(path)
-    state = run_state(path)
+    state = read_run(path)
     if state.kind == "damaged":
         raise ConfigError(state.reason)
     settings = differences(state.config, config) if state.config else []
@@ -183,7 +181,7 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
         )
-    if not is_own(state.result, config):
+    if state.kind == "finished" and state.result["made_by"]["config"] != config_hash(config):
         raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
     changed = [
         key
@@ -191,7 +189,7 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
         if state.environment.get(key) != environment.get(key)
     ]
     if state.kind in ("finished", "resumable") and "data" in changed:
-        raise ConfigError(other_data(path, state, config, environment.get("files", {})))
+        raise ConfigError(other_data(state, config, environment.get("files", {})))
     if state.kind == "resumable" and changed:
         raise ConfigError(
             f"{path} was interrupted with other {' and '.join(changed)} and cannot be continued exactly: "
@@ -246,7 +244,7 @@ def lengthen(path: Path, shorter: Path, epochs: int, config: dict[str, Any], env
     Returns:
         Why it cannot be; empty if it is done.
     """
-    recorded = run_state(shorter).environment
+    recorded = read_run(shorter).environment
     changed = [key for key in SAME_KEYS if recorded.get(key) != environment.get(key)]
     if changed or "resumed_with" in recorded:
         return f"which has other {' and '.join(changed or ['code'])}"
@@ -270,7 +268,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     Returns:
         `resumed_with`: the state of the code in every later session that changed it.
     """
-    state = run_state(path)
+    state = read_run(path)
     recorded, sessions = state.environment, dict[str, Any](earlier=[])
     if recorded:
         sessions["earlier"] = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]

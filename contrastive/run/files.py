@@ -9,10 +9,9 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from filelock import lock_descriptor
@@ -33,49 +32,6 @@ RGB = 3  # channels, of most images and of an encoder that is told nothing
 MOST_NAMED = 8  # runs, of those to choose from
 LOOK = 0.05  # seconds, far longer than the lock is held to look at it
 ADVICE = "try rerun=true with the command of the run to start it over"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunState:
-    """What a run directory holds: nothing to go on from, a result, a checkpoint, or files that cannot be used.
-
-    Attributes:
-        reason: one sentence about a damaged one.
-        config, environment: the contents of config.yaml and environment.json; {} where nothing was written yet, or
-            where the run is damaged.
-        result: the content of result.json; {} unless the run is finished.
-    """
-
-    kind: Literal["empty", "finished", "resumable", "damaged"]
-    reason: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    environment: dict[str, Any] = field(default_factory=dict)
-    result: dict[str, Any] = field(default_factory=dict)
-
-
-def run_state(run: Path) -> RunState:
-    """Whether a run is finished, can be resumed, or neither; a millisecond or two.
-
-    Its three small files are read once and come along. Of checkpoints and weights only the existence is looked at.
-    """
-    if not (run / "config.yaml").exists() and not (run / RESULT).exists() and not has_checkpoint(run):
-        return RunState(kind="empty")
-    try:
-        config, environment = read_config(run), read_environment(run)
-    except ConfigError as error:
-        return RunState(kind="damaged", reason=str(error))
-    if (result := read_result(run)) is not None:
-        return RunState(kind="finished", config=config, environment=environment, result=result)
-    if has_checkpoint(run):
-        return RunState(kind="resumable", config=config, environment=environment)
-    if (run / RESULT).exists():
-        return RunState(kind="damaged", reason=f"{run / RESULT} is damaged: {ADVICE}")
-    return RunState(kind="empty", config=config, environment=environment)
-
-
-def has_checkpoint(run: Path) -> bool:
-    """Whether the run was interrupted after its first checkpoint, or is finished."""
-    return (run / LAST).exists() or (run / PREVIOUS).exists()
 
 
 def is_locked(run: Path) -> bool:
@@ -165,14 +121,6 @@ def run_below(folder: Path, name: str = RESULT) -> Path:
             f"{folder} holds {len(found)} runs: try one of {', '.join(map(str, found[:MOST_NAMED]))}{more}"
         )
     return found[0]
-
-
-def finished_state(run: Path) -> RunState:
-    """What a finished run holds; raises ConfigError for any other directory."""
-    state = run_state(run)
-    if state.kind != "finished":
-        raise ConfigError(state.reason or f"the run in {run} is not finished: try its command again")
-    return state
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:

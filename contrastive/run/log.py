@@ -48,10 +48,8 @@ def missing_lines(path: Path, position: dict[str, Any]) -> str:
 
 
 def has_same_log(path: Path, result: dict[str, Any]) -> bool:
-    """Whether metrics.jsonl of a finished run is what the run wrote; True where an older result does not say."""
-    if not result.get("log"):
-        return True
-    return bool(result["log"].get("sha256") == hashlib.sha256(b"".join(_lines(path))).hexdigest())
+    """Whether metrics.jsonl of a finished run is what the run wrote."""
+    return bool(result["log"]["sha256"] == hashlib.sha256(b"".join(_lines(path))).hexdigest())
 
 
 def _lines(path: Path) -> list[bytes]:

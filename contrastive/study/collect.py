@@ -7,7 +7,7 @@ from typing import Any
 
 from contrastive.config.identity import is_identity
 from contrastive.run.figures import KNN, LINEAR
-from contrastive.run.files import RunState, run_state
+from contrastive.run.run import Run, read_run
 from contrastive.study.curves import MAX_POINTS, read_points, thin
 from contrastive.study.frame import Frame
 from contrastive.study.jobs import runs_of
@@ -41,7 +41,7 @@ def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
     """The runs of a dataset as a table: its metrics are those of all runs of a seed, and of later evaluations."""
     section = section.by_name()
     shown, shared = section.shown(), section.shared()
-    states = {name: {paths[0]: run_state(paths[0]) for paths in own["paths"]} for name, own in section.rows.items()}
+    states = {name: {paths[0]: read_run(paths[0]) for paths in own["paths"]} for name, own in section.rows.items()}
     record = runs_record(states, metrics)
     for (name, own), entry in zip(section.rows.items(), record["rows"], strict=True):
         settings = own["settings"].iloc[0]
@@ -55,15 +55,13 @@ def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
     return {**record, "title": f"Finished runs: {section.table['dataset'].iloc[0]}", "note": note}
 
 
-def runs_record(rows: Mapping[str, Mapping[Path, RunState]], metrics: Sequence[str]) -> dict[str, Any]:
+def runs_record(rows: Mapping[str, Mapping[Path, Run]], metrics: Sequence[str]) -> dict[str, Any]:
     """The record of finished runs: {row: its runs, which differ in their seeds}."""
     named = [(Row(name=name), runs) for name, runs in rows.items()]
     return record_of("runs", named, {metric: metric for metric in metrics})
 
 
-def record_of(
-    name: str, rows: Sequence[tuple[Row, Mapping[Path, RunState]]], metrics: Mapping[str, str]
-) -> dict[str, Any]:
+def record_of(name: str, rows: Sequence[tuple[Row, Mapping[Path, Run]]], metrics: Mapping[str, str]) -> dict[str, Any]:
     """The record of rows with their finished runs; their environments and protocols, which most runs share, are listed
     once, and a run refers to them by number."""
     made = [row_record(row, runs, list(metrics)) for row, runs in rows]
@@ -79,13 +77,13 @@ def record_of(
     }  # fmt: skip
 
 
-def finished_runs(paths: Iterable[Path]) -> dict[Path, RunState]:
+def finished_runs(paths: Iterable[Path]) -> dict[Path, Run]:
     """Those of the runs that are finished, in their order."""
-    states = {path: run_state(path) for path in paths}
+    states = {path: read_run(path) for path in paths}
     return {path: state for path, state in states.items() if state.kind == "finished"}
 
 
-def row_record(row: Row, runs: Mapping[Path, RunState], metrics: Sequence[str]) -> dict[str, Any]:
+def row_record(row: Row, runs: Mapping[Path, Run], metrics: Sequence[str]) -> dict[str, Any]:
     """One row with its finished runs."""
     return {
         "name": row.name,
@@ -102,7 +100,7 @@ def row_record(row: Row, runs: Mapping[Path, RunState], metrics: Sequence[str]) 
     }
 
 
-def run_record(path: Path, run: RunState, metrics: Sequence[str]) -> dict[str, Any]:
+def run_record(path: Path, run: Run, metrics: Sequence[str]) -> dict[str, Any]:
     """One finished run."""
     names = {correct_name(metric) for metric in metrics}
     return {

@@ -14,11 +14,11 @@ from contrastive.config.identity import key_of, option_name
 from contrastive.config.neighbors import neighbors
 from contrastive.errors import ConfigError
 from contrastive.run.figures import KNN, LINEAR, LOWER_IS_BETTER, WORST, is_detail
+from contrastive.run.run import Run
 from contrastive.study.names import protocols_apart, told_apart, typed_words, without_shared
 from contrastive.study.record import device_of, read_record, shown_metrics
 from contrastive.study.runs import (
     Figure,
-    Finished,
     by_seed,
     configurations,
     data_apart,
@@ -31,7 +31,7 @@ from contrastive.study.spec import look_up
 if TYPE_CHECKING:
     import pandas as pd
 
-Configuration = tuple[dict[str, Any], dict[int, list[Finished]]]  # settings, and its runs by seed
+Configuration = tuple[dict[str, Any], dict[int, list[Run]]]  # settings, and its runs by seed
 # columns of a table unless others are chosen, where a run has them
 USUAL = (KNN, f"knn_{WORST}", LINEAR, f"linear_{WORST}")
 
@@ -276,7 +276,7 @@ def record_frame(record: dict[str, Any]) -> Frame:
     return Frame(table=pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(metrics, float)), metrics=metrics)
 
 
-def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
+def frame_of(found: list[Run], notes: Sequence[str] = ()) -> Frame:
     """The frame of runs that were read."""
     import pandas as pd
 
@@ -304,7 +304,7 @@ def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
                     "dataset": f"{dataset}{data}", "name": name, "loss": option_name(members[0].loss), "seed": seed,
                     "processor": members[0].processor, "path": str(members[0].path), "words": words,
                     "settings": settings, "paths": [run.path for run in members],
-                    "correct": {k: v for run in members for k, v in run.files.result.get("correct", {}).items()},
+                    "correct": {k: v for run in members for k, v in run.result.get("correct", {}).items()},
                 })  # fmt: skip
     return Frame(table=pd.DataFrame(lines), metrics=list(metrics), notes=notes)
 
@@ -312,14 +312,14 @@ def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
 def _names(own: list[Configuration]) -> list[tuple[str, tuple[str, ...]]]:
     """The name of each configuration and its words, as the first of its runs was typed: later runs change no name."""
     first = [min(_runs(seeds), key=lambda run: (run.finished, str(run.path))) for _, seeds in own]
-    words = [typed_words(run.files.environment.get("overrides") or [], run.loss) for run in first]
+    words = [typed_words(run.environment.get("overrides") or [], run.loss) for run in first]
     names = told_apart([" ".join(typed) for typed in words], [settings for settings, _ in own])
     return [
         (name, (*typed, *name.removeprefix(" ".join(typed)).split())) for name, typed in zip(names, words, strict=True)
     ]
 
 
-def _runs(seeds: dict[int, list[Finished]]) -> list[Finished]:
+def _runs(seeds: dict[int, list[Run]]) -> list[Run]:
     return [run for members in seeds.values() for run in members]
 
 

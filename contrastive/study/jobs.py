@@ -25,42 +25,15 @@ from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
-from contrastive.run.files import FAILURE, read_result, run_state
-from contrastive.run.finished import finished_run
+from contrastive.run.files import FAILURE, read_result
 from contrastive.run.provenance import module_hashes
+from contrastive.run.run import Run, done_already, read_run, replaced_sources
 from contrastive.study.spec import Table, folder_name
 from contrastive.text import clock, counted, format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
 MISSING = 80  # letters of what a list says of missing data
 START, SLACK = 30.0, 1.1  # seconds before a run's own clock starts; times what is expected of it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A run to do.
-
-    Attributes:
-        overrides: what train.py gets.
-        path: its directory.
-        row: of a table, or the contestant of a comparison, that it is of.
-        stage: of a comparison: search | finalists | final.
-        name: what it is called on the terminal.
-    """
-
-    overrides: tuple[str, ...]
-    path: Path
-    row: str = ""
-    stage: str = ""
-    name: str = ""
-
-    @property
-    def log(self) -> Path:
-        """The file that what it prints goes to."""
-        return self.path.with_name(f"{self.path.name}.log")
-
-    def __str__(self) -> str:
-        return f"{self.stage}, {self.name}" if self.stage else self.name
 
 
 @dataclass(kw_only=True)
@@ -139,13 +112,13 @@ def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
 def is_done(run: Run, compose: Compose, folders: Sequence[Path] = ()) -> bool:
     """Whether the run is finished and whole, with the configuration, the files and the modules of one's own that it has
     now; these are looked for in `folders`, too."""
-    if (state := run_state(run.path)).kind != "finished":
+    if read_result(run.path) is None:  # which is quick
         return False
     config = Settings.from_config(compose(run.overrides)).to_dict()
     with importable([Path.cwd(), *folders]):
         own = module_hashes(config)
-    done = finished_run(run.path, config=config)
-    return own == state.environment.get("modules", {}) and done is not None and set(done.changed_since) <= {"code"}
+    done = done_already(run.path, config)
+    return done is not None and own == done.environment["modules"] and not replaced_sources(done)
 
 
 def run_here(
@@ -312,7 +285,7 @@ def expected_minutes(run: Run, taken: Mapping[Run, float], stated: Mapping[str, 
 
 def minutes_taken(path: Path, device: str) -> float | None:
     """Minutes of a finished run; None when it is not finished or ran on another device."""
-    run = run_state(path)
+    run = read_run(path)
     return minutes_of(run.result) if run.kind == "finished" and run.environment.get("device") == device else None
 
 

@@ -1,4 +1,4 @@
-"""Finished runs on the disk: which of them share a configuration, and every metric that they have.
+"""Run runs on the disk: which of them share a configuration, and every metric that they have.
 
 Runs that differ only in the seed are one configuration. A setting that a run does not have is a value like any
 other. Settings of evaluators belong to the metrics: with other settings it is another metric.
@@ -8,48 +8,19 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive.config.identity import dataset_name, identity, is_identity, option_name
-from contrastive.distributed.processor import processor_of
+from contrastive.config.identity import identity, is_identity
 from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
-from contrastive.run.files import RESULT, RunState, files_below, read_evaluations, run_state
+from contrastive.run.files import RESULT, files_below, read_evaluations
+from contrastive.run.run import Run, read_run
 
 DATA_SEED = "dataset.data_seed"
 N_NAMED = 3  # unfinished runs in a sentence
-
-
-class Finished(NamedTuple):
-    """A finished run as it lies on the disk; `settings` is its identity by dotted keys, seed and evaluators apart."""
-
-    path: Path
-    seed: int
-    settings: dict[str, Any]
-    files: RunState
-
-    @property
-    def processor(self) -> str:
-        """Its kind."""
-        return processor_of(self.files.environment)
-
-    @property
-    def finished(self) -> str:
-        """The day and hour of its end."""
-        return str(self.files.result["time"].get("finished", ""))
-
-    @property
-    def loss(self) -> str:
-        """The `_target_` of its loss."""
-        return str(self.files.config["loss"]["_target_"])
-
-    @property
-    def dataset(self) -> str:
-        """The dataset's option; an image folder adds its own name."""
-        node = self.files.config["dataset"]
-        return dataset_name(option_name(node["_target_"]), node)
 
 
 class Figure(NamedTuple):
@@ -67,7 +38,7 @@ class Figure(NamedTuple):
         return self.split, self.metric, self.protocol
 
 
-def find_runs(folders: list[Path]) -> tuple[list[Finished], list[str]]:
+def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
     """The finished runs in the order of the folders, and sentences on those that are left out.
 
     Raises:
@@ -78,12 +49,13 @@ def find_runs(folders: list[Path]) -> tuple[list[Finished], list[str]]:
             raise ConfigError(f"{folder} is not a folder: try outputs, or another folder of finished runs")
     runs, notes = [], []
     for path in dict.fromkeys(path.parent for folder in folders for path in files_below(folder, RESULT)):
-        files = run_state(path)
-        if files.kind != "finished":
-            notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
+        run = read_run(path)
+        if run.kind != "finished":
+            notes.append(f"{run.reason or f'{path} holds a damaged result.json'}; the run is not counted")
             continue
-        settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
-        runs.append(Finished(path, settings.pop("seed"), settings, files))
+        settings = {key: value for key, value in identity(run.config).items() if not key.startswith("evaluator")}
+        settings.pop("seed")
+        runs.append(replace(run, settings=settings))
     _join_sources(runs)
     begun = dict.fromkeys(file.parent for folder in folders for file in files_below(folder, "environment.json"))
     if unfinished := [str(path) for path in begun if not (path / "result.json").exists()]:
@@ -92,7 +64,7 @@ def find_runs(folders: list[Path]) -> tuple[list[Finished], list[str]]:
     return runs, notes
 
 
-def _join_sources(runs: list[Finished]) -> None:
+def _join_sources(runs: list[Run]) -> None:
     """Give one name to the `bias_from` that each seed has of its own, which belong to the spread over seeds."""
     alike: dict[str, set[int]] = {}
     keys = [_key({k: v for k, v in run.settings.items() if k != DATA_SEED}) for run in runs]
@@ -103,7 +75,7 @@ def _join_sources(runs: list[Finished]) -> None:
             run.settings["bias_from"] = re.sub(rf"seed={run.seed}(?!\d)", "seed=SEED", str(source))
 
 
-def configurations(runs: list[Finished]) -> Iterator[tuple[dict[str, Any], list[Finished]]]:
+def configurations(runs: list[Run]) -> Iterator[tuple[dict[str, Any], list[Run]]]:
     """(settings, runs that have exactly these).
 
     `dataset.data_seed` is left out where it is the seed of every run: their bias maps belong to the spread over seeds.
@@ -121,34 +93,34 @@ def configurations(runs: list[Finished]) -> Iterator[tuple[dict[str, Any], list[
                 yield settings | (told if len(by_source) > 1 else {}), members
 
 
-def _sources(run: Finished, *, data_too: bool) -> dict[str, str]:
+def _sources(run: Run, *, data_too: bool) -> dict[str, str]:
     """Hashes of what all seeds share: the data, unless each seed draws its own, files of weights that they read, and
     modules of one's own."""
     per_seed = "seed=SEED" in str(run.settings.get("bias_from"))
     keys = {"data": data_too, "weights": True, "bias_from": not per_seed}
-    told = {key: run.files.environment[key] for key, asked in keys.items() if asked and key in run.files.environment}
-    if own := run.files.environment.get("modules"):  # a loss of one's own that was edited is another loss
+    told = {key: run.environment[key] for key, asked in keys.items() if asked and key in run.environment}
+    if own := run.environment.get("modules"):  # a loss of one's own that was edited is another loss
         told["modules"] = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
     return told
 
 
-def data_apart(runs: list[Finished]) -> dict[Path, str]:
+def data_apart(runs: list[Run]) -> dict[Path, str]:
     """{run: the first digits of its data's hash}, of runs with the same settings of the dataset but other data: two
     folders of one name, or one folder whose images changed. Their figures are never set side by side."""
     hashes: dict[str, dict[Path, str]] = {}
     for run in runs:
         own = {key: value for key, value in run.settings.items() if key.split(".")[0] in ("dataset", "held_out")}
         follows = own.get(DATA_SEED) == run.seed
-        if data := run.files.environment.get("data"):
+        if data := run.environment.get("data"):
             key = _key(own | ({DATA_SEED: f"that of the run, {run.seed}"} if follows else {}))
             hashes.setdefault(key, {})[run.path] = str(data)[:8]
     apart = [own for own in hashes.values() if len(set(own.values())) > 1]
     return {path: data for own in apart for path, data in own.items()}
 
 
-def _grouped(runs: list[Finished], key: Callable[[Finished], object]) -> list[list[Finished]]:
+def _grouped(runs: list[Run], key: Callable[[Run], object]) -> list[list[Run]]:
     """The runs of each key, in the order of their first."""
-    groups: dict[str, list[Finished]] = {}
+    groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(str(key(run)), []).append(run)
     return list(groups.values())
@@ -160,15 +132,15 @@ def _key(settings: dict[str, Any]) -> str:
     return json.dumps(plain, sort_keys=True, default=str)
 
 
-def by_seed(runs: list[Finished]) -> tuple[dict[int, list[Finished]], list[str]]:
+def by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
     """The runs of one configuration by seed, in its order, the newest first, and a sentence for each older one that has
     the same evaluators, or is of another kind of processor: it is not counted."""
-    seeds: dict[int, list[Finished]] = {}
+    seeds: dict[int, list[Run]] = {}
     older = []
     for run in sorted(runs, key=lambda run: (run.finished, str(run.path)), reverse=True):
         others = seeds.setdefault(run.seed, [])
-        evaluators = run.files.config["evaluator"]
-        newer = (own for own in others if own.files.config["evaluator"] == evaluators or own.processor != run.processor)
+        evaluators = run.config["evaluator"]
+        newer = (own for own in others if own.config["evaluator"] == evaluators or own.processor != run.processor)
         if (other := next(newer, None)) is not None:
             older.append(f"{run.path} is not counted: {other.path} has equal settings and seed, and is newer")
         else:
@@ -176,29 +148,29 @@ def by_seed(runs: list[Finished]) -> tuple[dict[int, list[Finished]], list[str]]
     return dict(sorted(seeds.items())), older
 
 
-def own_figures(run: Finished) -> Iterator[Figure]:
+def own_figures(run: Run) -> Iterator[Figure]:
     """What the run itself measured."""
-    result = run.files.result
+    result = run.result
     for split, values in (("test", test_figures(result)), ("val", result["val"]), ("untrained", result["untrained"])):
         for metric, value in values.items():
-            yield Figure(split, metric, protocol_of(metric, run.files.config["evaluator"]), value)
+            yield Figure(split, metric, protocol_of(metric, run.config["evaluator"]), value)
 
 
-def later_figures(run: Finished) -> Iterator[Figure]:
+def later_figures(run: Run) -> Iterator[Figure]:
     """Those of RUN/evaluation/, newest first; on another dataset a metric is called `dataset:metric`."""
     records = read_evaluations(run.path).values()
     for record in sorted(records, key=lambda record: str(record["time"].get("finished", "")), reverse=True):
         node, evaluators = record["settings"]["dataset"], record["settings"]["evaluator"]
         dataset = _kept(node, "dataset")
-        is_own = not record["is_transfer"] and dataset == _kept(run.files.config["dataset"], "dataset")
+        is_own = not record["is_transfer"] and dataset == _kept(run.config["dataset"], "dataset")
         data = record["environment"].get("data")
-        if is_own and data not in (None, run.files.environment.get("data")):
+        if is_own and data not in (None, run.environment.get("data")):
             is_own, dataset["data"] = False, data[:8]  # the images were changed since, or are others of that name
         if dataset.get("data_seed") == run.seed:  # each seed draws anew, which belongs to the spread over seeds
             dataset.pop("data_seed")
         if "name" in dataset and "root" in node:  # an image folder: two may have one name
             dataset["root"] = node["root"]
-        if dataset.get("size") == run.files.config["dataset"].get("size"):  # that which the encoder was trained on
+        if dataset.get("size") == run.config["dataset"].get("size"):  # that which the encoder was trained on
             dataset.pop("size", None)
         prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
         for split, values in (("test", test_figures(record)), ("val", record["val"])):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import command
+from contrastive.run.run import Run
 from contrastive.study.frame import read_frame
-from contrastive.study.jobs import Run
 from contrastive.study.render.text import section_text
 from contrastive.text import as_typed
 

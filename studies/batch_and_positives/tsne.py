@@ -13,7 +13,7 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 
 from contrastive.gallery.features import judged
-from contrastive.run.files import finished_state
+from contrastive.run.run import read_finished
 from contrastive.study.palette import COLORS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -29,7 +29,7 @@ def main(base: Path) -> None:
     figure, panels = new_figure(len(ROWS))
     for panel, (row, title) in zip(panels, ROWS.items(), strict=True):
         run = base / f"{row}-batch_size-128" / "seed=0"
-        found = judged(run, finished_state(run))
+        found = judged(read_finished(run))
         rows = np.linspace(0, len(found.h) - 1, N_IMAGES).round().astype(int)
         place = TSNE(metric="cosine", init="pca", random_state=0).fit_transform(found.h.numpy()[rows])
         label = found.data.test.label.cpu().numpy()[rows]

@@ -1,6 +1,5 @@
 """The launcher of a sweep, and the record of its jobs."""
 
-import json
 import signal
 import time
 
@@ -13,6 +12,7 @@ from contrastive.cli import sweep
 from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs
 from contrastive.distributed import cores
 from contrastive.errors import ConfigError
+from contrastive.run.files import write_result
 from tests.forked import Program
 from tests.helpers import BARE, EMPTY_RESULT
 
@@ -49,7 +49,7 @@ def test_a_sweep_uses_every_gpu_and_shares_one_only_when_asked_to(monkeypatch, t
 
 def test_jobs_are_read_in_the_order_of_the_sweep(tmp_path):
     result = EMPTY_RESULT | {"test": {"knn_top1": 50.0}}
-    (tmp_path / "result.json").write_text(json.dumps(result))
+    write_result(tmp_path, result)
     records = tmp_path / "records"
     records.touch()
     record(RecordJobs(str(records)), tmp_path, 1, ConfigError("too large"))

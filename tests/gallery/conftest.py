@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import run_state
+from contrastive.run.run import read_run
 from tests.helpers import CONTIGUOUS, compose_settings
 
 WORDS = [
@@ -23,5 +23,5 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         words = [*WORDS, f"seed={seed}", "dataset.data_seed=0"]
         run_experiment(compose_settings(*words), folder / f"seed={seed}", words)
         paths.append(folder / f"seed={seed}")
-    assert all(run_state(path).kind == "finished" for path in paths)
+    assert all(read_run(path).kind == "finished" for path in paths)
     return paths

@@ -9,7 +9,7 @@ import pytest
 
 from contrastive.cli.look import main as look
 from contrastive.gallery.run import run_page
-from contrastive.run.files import run_state
+from contrastive.run.run import read_run
 from contrastive.study.render.page import page as results_page
 from contrastive.study.render.page import read_sources
 
@@ -29,7 +29,7 @@ def pages(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[st
     folder = tmp_path_factory.mktemp("pages")
     assert look(["dataset=biased_digits", "dataset.size=8", "-o", str(folder / "look.html")]) == 0
     for name, text in {
-        "run": run_page(runs[0], run_state(runs[0]), device="cpu"),
+        "run": run_page(read_run(runs[0]), device="cpu"),
         "results": results_page(read_sources([runs[0].parent])[0]),
     }.items():
         (folder / f"{name}.html").write_text(text)

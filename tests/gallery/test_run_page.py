@@ -23,7 +23,7 @@ from contrastive.experiment.verdict import wilson
 from contrastive.gallery import run as page_of_a_run
 from contrastive.gallery.features import Judged, judged, plane
 from contrastive.gallery.run import confusion, group_bars, map_points, mistakes, worst, worst_groups
-from contrastive.run.files import RunState, run_state
+from contrastive.run.run import Run, read_run
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings
 
@@ -37,16 +37,16 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def state(runs: list[Path]) -> RunState:
-    return run_state(runs[0])
+def state(runs: list[Path]) -> Run:
+    return read_run(runs[0])
 
 
 @pytest.fixture(scope="module")
-def found(runs: list[Path], state: RunState) -> Judged:
-    return judged(runs[0], state, device="cpu")
+def found(runs: list[Path], state: Run) -> Judged:
+    return judged(state, device="cpu")
 
 
-def test_guesses_are_those_of_the_result(found: Judged, state: RunState) -> None:
+def test_guesses_are_those_of_the_result(found: Judged, state: Run) -> None:
     right = (found.guess == found.data.test.label).numpy()
     assert np.array_equal(right, unpack(state.result["correct"]["knn_top1"]))
     cells, names = confusion(found)
@@ -58,7 +58,7 @@ def test_guesses_are_those_of_the_result(found: Judged, state: RunState) -> None
 
 
 def test_of_many_classes_the_most_frequent_mistakes_are_listed(
-    runs: list[Path], state: RunState, found: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: list[Path], state: Run, found: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_of_a_run, "N_CLASSES", 9)
     label = found.data.test.label
@@ -68,7 +68,7 @@ def test_of_many_classes_the_most_frequent_mistakes_are_listed(
     assert len(rows) == 1 + min(40, len(wrong))
     for (n, c, g), row in zip(wrong, rows[1:], strict=False):
         assert row == [str(c), str(g), str(n), f"{100 * n / int((label == c).sum()):.1f}"]
-    text = re.sub(r"\s+", " ", text_of(page_of_a_run.run_page(runs[0], state, device="cpu")))
+    text = re.sub(r"\s+", " ", text_of(page_of_a_run.run_page(state, device="cpu")))
     assert f"class guess images % of the class {' '.join(rows[1])}" in text
     assert "Of 10 classes the wrong guesses that are made most often." in text
 
@@ -92,7 +92,7 @@ def test_the_worst_are_wrong_and_their_class_has_the_fewest_votes(found: Judged)
     assert worst(found)[0][1].startswith(f"{label[row]} → {found.guess[row]} (")
 
 
-def test_groups_have_the_figures_of_the_audit_and_wilsons_interval(found: Judged, state: RunState) -> None:
+def test_groups_have_the_figures_of_the_audit_and_wilsons_interval(found: Judged, state: Run) -> None:
     stats = pytest.importorskip("scipy.stats")
     audited = state.result["audit"]["groups"]
     bars = group_bars(found, audited)
@@ -129,7 +129,7 @@ def test_umap_is_in_the_menu_where_it_is_installed(monkeypatch: pytest.MonkeyPat
     assert maps == ["PCA", "UMAP"] and {"PCA x", "PCA y", "UMAP x", "UMAP y", "image", "bias"} <= points[0].keys()
 
 
-def test_the_page_of_a_run_is_one_file(runs: list[Path], state: RunState, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_a_run_is_one_file(runs: list[Path], state: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(runs[0])]) == 0
     page = runs[0] / "show.html"
     assert str(page) in capsys.readouterr().out.splitlines()[-1]

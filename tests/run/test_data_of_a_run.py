@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 import contrastive
-from contrastive.config.identity import config_hash
 from contrastive.errors import ConfigError
 from contrastive.experiment import run as running
+from contrastive.experiment.summary import already_done
 from contrastive.listing.places import places
-from contrastive.run.files import read_environment, write_result
-from contrastive.run.finished import finished_run
-from tests.helpers import CONTIGUOUS, EMPTY_RESULT, ONE_THREAD, ROOT, program, write_finished, write_image_folder
+from contrastive.run.files import read_config, read_environment
+from contrastive.run.run import done_already
+from tests.helpers import CONTIGUOUS, ONE_THREAD, ROOT, program, write_finished, write_image_folder
 
 NODE = {"_target_": "contrastive.dataset.image_folder.image_folder", "name": None, "cache": "data/cache"}
 FOLDER = [
@@ -106,31 +105,30 @@ def test_published_data_has_no_place(tmp_path):
 
 @pytest.fixture
 def shown(images, tmp_path):
-    """Whether a run that was made of these images is shown without them being read."""
+    """Of a run that was made of these images, shown without them being read: whether it says that they are gone."""
     config = {"seed": 0, "dataset": {**NODE, "root": str(images)}}
     path = write_finished(tmp_path / "run", config=config, environment={"files": here(images)})
-    config = yaml.safe_load((path / "config.yaml").read_text())
-    write_result(path, {**EMPTY_RESULT, "made_by": {"config": config_hash(config)}})
+    config = read_config(path)
 
     def is_shown(root: Path) -> bool:
-        found = finished_run(path, config={**config, "dataset": {**NODE, "root": str(root)}})
-        return found is not None and (not found.gone or list(found.gone))
+        found = done_already(path, {**config, "dataset": {**NODE, "root": str(root)}})
+        return None if found is None else "its data are not compared" in already_done(found)
 
     return is_shown
 
 
 def test_a_finished_run_is_shown_where_its_files_lie_as_they_did(shown, images, tmp_path):
-    assert shown(images) is True
+    assert shown(images) is False
     shutil.copytree(images, tmp_path / "copy/im")
-    assert not shown(tmp_path / "copy/im")  # equal or not: what they hold decides
+    assert shown(tmp_path / "copy/im") is None  # equal or not: what they hold decides
     edit(images)
-    assert not shown(images)
+    assert shown(images) is None
 
 
 def test_a_run_whose_data_are_gone_is_shown(shown, images, tmp_path):
     shutil.rmtree(images)
-    assert shown(images) == [str(images)]
-    assert not shown(tmp_path / "typo/im")
+    assert shown(images) is True
+    assert shown(tmp_path / "typo/im") is None
 
 
 @pytest.fixture
@@ -201,7 +199,7 @@ def test_a_finished_run_is_shown_without_torch(images, tmp_path):
     assert program(*FOLDER, "dataset.root=im", cwd=tmp_path).returncode == 0
     command = [sys.executable, "-X", "importtime", str(ROOT / "train.py"), *FOLDER, "dataset.root=im"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=ONE_THREAD)
-    assert "is done already" in done.stdout and "contrastive.run.finished" in done.stderr
+    assert "is done already" in done.stdout and "contrastive.run.run" in done.stderr
     assert " torch\n" not in done.stderr
 
 

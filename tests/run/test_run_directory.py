@@ -18,10 +18,10 @@ from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.content import content_hash
 from contrastive.run.directory import open_run, run_files
-from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
-from contrastive.run.finished import finished_run
+from contrastive.run.files import read_config, read_environment, read_result, write_config
 from contrastive.run.log import Logs, missing_lines
 from contrastive.run.provenance import code_record
+from contrastive.run.run import done_already, read_run
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
 
@@ -204,14 +204,14 @@ def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypat
     kinds = []
 
     def stopped(*_, **__):
-        kinds.append(run_state(tmp_path).kind)
+        kinds.append(read_run(tmp_path).kind)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr("contrastive.run.directory.write_text", stopped)  # of environment.json
         with pytest.raises(KeyboardInterrupt), opened(tmp_path):
             pass
-    assert kinds == [run_state(tmp_path).kind] == ["empty"]
+    assert kinds == [read_run(tmp_path).kind] == ["empty"]
     interrupt(tmp_path)
     finish(tmp_path)
     names = [file.name for file in run_files(tmp_path)]
@@ -286,14 +286,15 @@ def test_only_leftovers_of_this_run_are_removed(tmp_path):
 
 def test_run_state_of_every_kind(tmp_path):
     run = tmp_path / "run"
-    assert run_state(run) == RunState(kind="empty")
+    assert read_run(run).kind == "empty"
     with opened(run):
-        assert run_state(run).kind == "empty"  # nothing to go on from
+        assert read_run(run).kind == "empty"  # nothing to go on from
     interrupt(run)
-    assert run_state(run) == RunState(kind="resumable", config=CONFIG, environment=read_environment(run))
+    found = read_run(run)
+    assert (found.kind, found.config, found.environment) == ("resumable", CONFIG, read_environment(run))
     finish(run)
-    assert run_state(run).kind == "finished"
-    assert run_state(run).result == read_result(run)
+    assert read_run(run).kind == "finished"
+    assert read_run(run).result == read_result(run)
     edited = (run / "result.json").read_text().replace("1.0", "2.0")  # its checksum is that of another figure
     for content in (
         "{",
@@ -301,12 +302,12 @@ def test_run_state_of_every_kind(tmp_path):
         *(json.dumps({**RESULT, key: 1}) for key in ("test", "log", "made_by", "weights", "correct")),
     ):
         (run / "result.json").write_text(content)
-        assert run_state(run).kind == "resumable"
+        assert read_run(run).kind == "resumable"
     (run / "checkpoints/last.pt").unlink()
-    assert run_state(run).kind == "damaged"
-    assert "result.json is damaged: try rerun=true" in run_state(run).reason
+    assert read_run(run).kind == "damaged"
+    assert "result.json is damaged: try rerun=true" in read_run(run).reason
     (run / "config.yaml").write_text("a: [")
-    assert "config.yaml is missing or damaged: try rerun=true" in run_state(run).reason
+    assert "config.yaml is missing or damaged: try rerun=true" in read_run(run).reason
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
@@ -353,34 +354,36 @@ def test_a_configuration_is_written_without_aliases(tmp_path):
     assert read_config(tmp_path)["b"] == shared
 
 
-def test_finished_run_says_what_changed_since(tmp_path, capsys, monkeypatch):
+CHANGED = "changed since it was made: {}; rerun=true replaces it"
+
+
+def test_a_finished_run_says_what_changed_since(tmp_path, monkeypatch):
     start, run = tmp_path / "start.pth", tmp_path / "run"
     start.write_text("weights")
     config = {**CONFIG, "encoder": {**CONFIG["encoder"], "weights": str(start)}}
     environment = {**ENVIRONMENT, **code_record(config), "weights": file_hash(start)}
-    assert finished_run(run, config=config) is None
+    assert done_already(run, config) is None
     finish(run, config=config, environment=environment)
-    assert finished_run(run, config={**config, "temperature": 0.2}) is None
-    assert finished_run(run, config=config).result == read_result(run)
-    assert finished_run(run, config=config).changed_since == []
+    assert done_already(run, {**config, "temperature": 0.2}) is None
+    assert done_already(run, config).result == read_result(run)
+    assert not done_already(run, config).warnings
     start.write_text("other weights")
-    assert finished_run(run, config=config).changed_since == ["weights"]
+    assert done_already(run, config).warnings == (CHANGED.format("weights"),)
     with monkeypatch.context() as patch:
-        patch.setattr("contrastive.run.finished.code_record", lambda config: {"code": "other"})
-        said = already_done(finished_run(run, config=config))
-    assert "warning: changed since it was made: code, weights; rerun=true replaces it" in said
+        patch.setattr("contrastive.run.run.code_record", lambda config: {"code": "other"})
+        said = already_done(done_already(run, config))
+    assert f"warning: {CHANGED.format('code, weights')}" in said
     start.unlink()
-    assert finished_run(run, config=config).changed_since == []
+    assert not done_already(run, config).warnings
     transfer = {**CONFIG, "evaluator": {"transfer": {"datasets": ["digits", str(tmp_path / "insects")]}}}
     finish(run, config=transfer, environment={**ENVIRONMENT, **code_record(transfer)}, rerun=True)
-    assert finished_run(run, config=transfer).changed_since == []
+    assert not done_already(run, transfer).warnings
     (tmp_path / "insects").mkdir()
     (tmp_path / "insects/new.png").touch()
-    assert finished_run(run, config=transfer).changed_since == ["transfer"]
+    assert done_already(run, transfer).warnings == (CHANGED.format("transfer"),)
     finish(run, config=config, environment=environment, rerun=True)
     (run / "head.safetensors").unlink()
-    assert finished_run(run, config=config).result == read_result(run)
-    assert "head.safetensors is missing: remove result.json" in capsys.readouterr().out
+    assert "head.safetensors is missing: remove result.json" in done_already(run, config).warnings[0]
 
 
 @pytest.mark.parametrize(

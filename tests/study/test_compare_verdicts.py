@@ -14,7 +14,8 @@ import yaml
 from contrastive.bits import pack, unpack
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
-from contrastive.run.files import run_state
+from contrastive.run.files import read_result, write_result
+from contrastive.run.run import Run, read_run
 from contrastive.study.compare.check import faults
 from contrastive.study.compare.engine import run_all
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
@@ -24,7 +25,6 @@ from contrastive.study.compare.seal import seal
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest, search_of
 from contrastive.study.compare.trial import Trial
-from contrastive.study.jobs import Run
 from contrastive.study.render.comparison import at_an_edge, notes, protocol_text, sections
 from contrastive.study.render.effects import alone_right, differences, forest
 from contrastive.study.render.files import check_folder, write_pages
@@ -332,8 +332,7 @@ def test_one_contestant_without_the_metric_is_an_error(tmp_path):
         made(runs)
         for run in runs:
             if run.row == "b":
-                result = json.loads((run.path / "result.json").read_text())
-                (run.path / "result.json").write_text(json.dumps({**result, "test": {}}))
+                write_result(run.path, {**read_result(run.path), "test": {}})
         return {}
 
     with pytest.raises(ConfigError, match="final, b, seed 1100 has no knn_top1, it has none: try another metric"):
@@ -419,7 +418,7 @@ def test_runs_of_two_machines_are_no_pair(tmp_path):
     contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
     assert run_all(contest, made).not_done == []
     ours, theirs = (next(run for run in made.started if str(run) == f"final, {name}, seed 1101") for name in "ab")
-    state = run_state(theirs.path)
+    state = read_run(theirs.path)
     later = {key: state.result[key] for key in ("test", "correct", "weights")}
     environment = {**state.environment, "processor": "cpu (oneDNN AVX2)"}
     time = {"seconds": 1.0, "finished": "2100-01-01T00:00:00+00:00"}

@@ -11,9 +11,9 @@ import pytest
 
 from contrastive.cli.report import main
 from contrastive.experiment.summary import already_done
-from contrastive.run.finished import FinishedRun
+from contrastive.run.files import read_result, write_result
+from contrastive.run.run import Run
 from contrastive.study.frame import read_frame
-from contrastive.study.jobs import Run
 from contrastive.study.runs import find_runs
 from contrastive.study.sweep import sweep_table
 from contrastive.text import printable, show
@@ -151,7 +151,7 @@ def test_a_comparison_and_a_finished_run_send_nothing_to_the_terminal(tmp_path, 
     assert main(["table", str(tmp_path), "--against", ESCAPE]) == 2
     assert second != first
     result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}}}
-    show(already_done(FinishedRun(path=tmp_path / TITLE, result=result)))
+    show(already_done(Run(path=tmp_path / TITLE, result=result)))
     said = "".join(capsys.readouterr())
     assert "x1b[31mred" in said
     assert all(letter.isprintable() for letter in said.replace("\n", ""))
@@ -166,8 +166,8 @@ def test_text_shows_what_a_terminal_would_obey():
 def test_a_spreadsheet_computes_nothing(tmp_path, capsys):
     save_run(tmp_path / "a", data="d", knn=-1.0, loss={"_target_": "x.=1+1", "k": "@SUM(1)"})
     save_run(tmp_path / "b", data="d", knn=-2.0, loss={"_target_": "x.y", "k": "-3"})
-    path = tmp_path / "a/result.json"
-    path.write_text(path.read_text().replace("linear_top1", "=HYPERLINK(1)"))
+    found = read_result(tmp_path / "a")
+    write_result(tmp_path / "a", {**found, "test": {**found["test"], "=HYPERLINK(1)": 3.0}})
     assert main(["table", str(tmp_path), "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     cells = [cell for row in rows for pair in row.items() for cell in pair]

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive.config.identity import option_name
+from contrastive.run.files import read_result, write_result
 from contrastive.study.frame import read_frame
 from contrastive.study.names import typed_words, without_shared
 from contrastive.study.render.text import as_csv, grid
@@ -217,8 +218,8 @@ def test_of_two_runs_of_one_seed_the_newer_one_counts_and_the_other_is_named(tmp
     place = {"device": "a CPU", "commit": "1"}
     save_run(tmp_path / "b", BASE, {"knn_top1": 1.0}, **place)
     save_run(tmp_path / "a", BASE, {"knn_top1": 3.0}, **place | environment)
-    result = json.loads((tmp_path / "a/result.json").read_text())
-    (tmp_path / "a/result.json").write_text(json.dumps({**result, "time": {"seconds": 1.0, "finished": "2026-01-02"}}))
+    time = {"seconds": 1.0, "finished": "2026-01-02"}
+    write_result(tmp_path / "a", {**read_result(tmp_path / "a"), "time": time})
     frame = read_frame([tmp_path])
     assert frame.table["knn_top1"].tolist() == [3.0]
     assert frame.notes == [f"{tmp_path}/b is not counted: {tmp_path}/a has equal settings and seed, and is newer"]

@@ -11,7 +11,7 @@ import pytest
 from contrastive.bits import pack
 from contrastive.cli.report import main
 from contrastive.files import file_hash
-from contrastive.run.files import ENCODER, write_evaluation
+from contrastive.run.files import ENCODER, read_result, write_evaluation, write_result
 from contrastive.study.frame import read_frame
 from contrastive.study.judge import judge
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
@@ -127,10 +127,10 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
         for loss, share in (("bad", 0.5), ("good", 0.7)):
             right = np.arange(1000) < 1000 * share
             right ^= rng.random(1000) < 0.02
-            result = json.loads((runs / loss / str(seed) / "result.json").read_text())
+            result = read_result(runs / loss / str(seed))
             result["test"]["knn_top1"] = 100 * right.mean()
             result["correct"] = {"knn_top1": pack(right)}
-            (runs / loss / str(seed) / "result.json").write_text(json.dumps(result))
+            write_result(runs / loss / str(seed), result)
     table = read_frame([runs])
     assert main([str(runs), "--metric", "knn_top1", "--against", "bad"]) == 0
     said = capsys.readouterr().out
@@ -170,8 +170,8 @@ def test_lower_is_better_for_alignment_and_uniformity(tmp_path, capsys):
     for seed in range(3):
         for loss, figure in (("Near", -2.0), ("Far", -1.0)):
             path = save_run(tmp_path / f"{loss}/{seed}", loss=loss, seed=seed, knn=50.0)
-            result = json.loads((path / "result.json").read_text())
+            result = read_result(path)
             result["test"]["alignment_uniformity_uniformity"] = figure + 0.01 * seed * (loss == "Far")
-            (path / "result.json").write_text(json.dumps(result))
+            write_result(path, result)
     assert main([str(tmp_path), "--against", "far", "--metric", "alignment_uniformity_uniformity"]) == 0
     assert "better" in cells(capsys.readouterr().out)["near"][-1]

@@ -15,9 +15,9 @@ from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run.files import write_config
+from contrastive.run.run import Run
 from contrastive.study import jobs
 from contrastive.study.jobs import (
-    Run,
     expected_minutes,
     finished_minutes,
     hours_left,
@@ -35,7 +35,7 @@ def run_of(path: Path, seed: int = 0, row: str = "A") -> Run:
 
 
 def finish(run: Run, *, processor: str = "X", seconds: float = 60, **config: Any) -> None:
-    write_finished(run.path, config={}, environment={"device": processor}, time={"seconds": seconds})
+    write_finished(run.path, config=config, environment={"device": processor}, time={"seconds": seconds})
     write_config(run.path, SOUND_CONFIG | config)
 
 

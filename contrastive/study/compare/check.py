@@ -8,12 +8,12 @@ from typing import Any
 
 from contrastive.bits import unpack
 from contrastive.distributed.processor import pair_of
+from contrastive.run.run import Run
 from contrastive.study.compare.outcome import AS_IT_COMES
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
 from contrastive.study.compare.space import is_same, read_knob
 from contrastive.study.compare.stages import Contest
-from contrastive.study.jobs import Run
 from contrastive.study.record import correct_name
 
 NEAR = 0.006  # in points: figures of a record are rounded

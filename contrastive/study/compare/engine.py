@@ -26,13 +26,14 @@ from contrastive.listing.places import places
 from contrastive.run.figures import KNN
 from contrastive.run.files import lock
 from contrastive.run.provenance import module_hashes
+from contrastive.run.run import Run
 from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plans
 from contrastive.study.compare.progress import Lines, announcement, costs
 from contrastive.study.compare.seal import check_code, code_of, read_sealed, seal, unchanged
 from contrastive.study.compare.space import Knob, knobs_of, point_at
 from contrastive.study.compare.stages import Contest
 from contrastive.study.compare.trial import Trial, minutes_of_run, try_contestants
-from contrastive.study.jobs import Run, TimeLeft, composer, default_jobs, run_here, this_device
+from contrastive.study.jobs import TimeLeft, composer, default_jobs, run_here, this_device
 from contrastive.text import counted, show
 
 BASE = Path("outputs") / "compare"

@@ -9,7 +9,7 @@ from typing import Any
 from contrastive.config.identity import flatten
 from contrastive.files import write_text
 from contrastive.run.figures import KNN, LINEAR
-from contrastive.run.files import run_state
+from contrastive.run.run import Run, read_run
 from contrastive.schema import read_json
 from contrastive.study.collect import finished_runs, record_of
 from contrastive.study.compare.judge import judge_comparison, judge_datasets
@@ -17,7 +17,6 @@ from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
 from contrastive.study.compare.seal import read_sealed
 from contrastive.study.compare.stages import WORST, Contest
-from contrastive.study.jobs import Run
 from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
@@ -99,7 +98,7 @@ def _contestants(plan: Plan) -> str:
 def shown_metrics(contest: Contest) -> list[str]:
     """The judged metric, then what else of kNN and linear probe the final runs have; without a verdict."""
     run = next((run for own in contest.plan.contestants for run in _final_runs(contest, own)), None)
-    known = run_state(run.path).result.get("test", {}) if run else {}
+    known = read_run(run.path).result.get("test", {}) if run else {}
     return list(dict.fromkeys([contest.plan.metric, *(metric for metric in METRICS if metric in known)]))
 
 
@@ -133,7 +132,7 @@ def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
     points = []
     for i, point in enumerate(tried):
         runs = contest.runs_of_point(own, search, i, point.point)[: len(point.values)]
-        results = [run_state(run.path).result for run in runs]
+        results = [read_run(run.path).result for run in runs]
         points.append({
             "point": point.point,
             **({} if point.point else {"default": contest.settings(own, {})}),

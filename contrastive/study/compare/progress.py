@@ -16,13 +16,14 @@ from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
+from contrastive.run.run import Run
 from contrastive.study.compare.check import faults
 from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record, number_of_looks, over_datasets
 from contrastive.study.compare.plan import BATCH, folder_name
 from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.compare.trial import Trial, hours
-from contrastive.study.jobs import Run, print_end
+from contrastive.study.jobs import print_end
 from contrastive.study.render.datasets import sentences
 from contrastive.study.render.effects import alone_right, claims_of, forest
 from contrastive.study.render.files import write_pages

@@ -12,13 +12,12 @@ from contrastive.config.identity import flatten, is_identity, key_of
 from contrastive.distributed.processor import pair_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.files import LAST, RunState, read_failure, read_result, run_state
-from contrastive.run.finished import replaced_sources
+from contrastive.run.files import LAST, read_failure, read_result
+from contrastive.run.run import Run, read_run, replaced_sources
 from contrastive.schema import read_json
 from contrastive.study.compare.plan import BATCH, Contestant, Plan, folder_name
 from contrastive.study.compare.propose import proposals, smoothed
 from contrastive.study.compare.space import Knob, points
-from contrastive.study.jobs import Run
 from contrastive.study.spec import merge_overrides
 from contrastive.text import as_typed
 
@@ -135,9 +134,9 @@ class Contest:
         """
         seen, package = dict(known), self.made_of.get("package")
         edited, moved, other, replaced = list[Run](), list[Run](), list[Run](), list[Run]()
-        finals = dict[Run, RunState]()
+        finals = dict[Run, Run]()
         for run in dict.fromkeys(run for own in self.plan.contestants for run in self.known(own)):
-            state = run_state(run.path)
+            state = read_run(run.path)
             if state.kind != "finished":
                 continue
             sessions = [state.environment, *state.environment.get("resumed_with", [])]
@@ -334,7 +333,7 @@ def search_of(seed: int) -> int:
     return seed // SEEDS_OF_A_SEARCH - 1
 
 
-def _unlike_their_pair(finals: Mapping[Run, RunState]) -> list[Run]:
+def _unlike_their_pair(finals: Mapping[Run, Run]) -> list[Run]:
     """Final runs of another kind of machine than the newest run of their seed, which the present machine made."""
     seeds: dict[int, list[tuple[str, tuple[Any, ...], Run]]] = {}
     for run, state in finals.items():

@@ -16,8 +16,9 @@ from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result
+from contrastive.run.run import Run
 from contrastive.study.compare.stages import Contest, data_key
-from contrastive.study.jobs import Compose, Run, minutes_of, slow_imports
+from contrastive.study.jobs import Compose, minutes_of, slow_imports
 
 
 class Trial(NamedTuple):
