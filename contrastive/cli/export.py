@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.run.files import ENCODER, run_below
+from contrastive.run.files import ENCODER, run_below, weights_path
 
 
 @answering
@@ -20,28 +20,21 @@ def main(words: list[str]) -> int:
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
     parser.add_argument("--huggingface", metavar="DIR", type=Path, help="a folder in the layout of the Hub")
     parser.add_argument("--pt2", action="store_true", help="encoder.pt2, the same for torch.export.load alone")
-    parser.add_argument("--torchvision", action="store_true", help="encoder.pth, for torchvision's own network")
     parser.add_argument("--license", default="unknown", help="license in the model card; default: unknown")
     parser.add_config_dir()
     options = parser.parse_args(words)
-    if not (options.onnx or options.pt2 or options.torchvision or options.huggingface):
-        raise ConfigError("nothing to write: try --onnx, --pt2, --torchvision or --huggingface DIR")
-    run = Path(options.run).expanduser()
-    if run.is_dir() and not (run / ENCODER).exists():
-        run = run_below(run, ENCODER)
-    if not run.exists():
-        raise ConfigError(f"there is no weights file {run}: try the path of a finished run")
+    if not (options.onnx or options.pt2 or options.huggingface):
+        raise ConfigError("nothing to write: try --onnx, --pt2 or --huggingface DIR")
+    place = Path(options.run).expanduser()
+    file = weights_path(run_below(place, ENCODER) if place.is_dir() else place)
 
     from contrastive.export.huggingface import export_huggingface
     from contrastive.export.program import export_onnx, export_pt2
-    from contrastive.export.torchvision import export_torchvision
 
     if options.onnx:
-        print(export_onnx(run, options.folders))
+        print(export_onnx(file, options.folders))
     if options.pt2:
-        print(export_pt2(run, options.folders))
-    if options.torchvision:
-        print(export_torchvision(run))
+        print(export_pt2(file, options.folders))
     if options.huggingface:
-        print(export_huggingface(run, options.huggingface, license=options.license))
+        print(export_huggingface(file, options.huggingface, license=options.license))
     return 0

@@ -29,7 +29,7 @@ SYNONYMS = {
     "hydra/sweeper=optuna": "contrastive compare loss=NAME, which searches",
     "schedule=none": "schedule=constant",
     "evaluator=none": "'evaluator=[]'",
-    "format": "--onnx, --pt2, --torchvision or --huggingface DIR",
+    "format": "--onnx, --pt2 or --huggingface DIR",
     "predict": "contrastive embed RUN FOLDER -o features.npz",
     "plot": "contrastive report, contrastive page or contrastive show RUN",
 }

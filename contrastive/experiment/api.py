@@ -1,6 +1,5 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -11,7 +10,6 @@ from omegaconf import open_dict
 from PIL import Image
 from torch import Tensor, nn
 
-from contrastive import notebook
 from contrastive.config.check_types import typed
 from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
@@ -31,8 +29,6 @@ from contrastive.types import Data
 
 if TYPE_CHECKING:
     from contrastive.experiment.keywords import Keywords  # a stub
-
-MOST_CURVES = 4  # in a notebook
 
 
 class Result:
@@ -67,17 +63,6 @@ class Result:
         figures = [f"{name} {value:.2f}" for name, value in self.test.items()]
         shown = [*figures[:5], *([f"and {len(figures) - 5} more"] if len(figures) > 5 else [])]
         return f"Result({str(self.path)!r}: {', '.join(shown)})"
-
-    def _repr_html_(self) -> str:
-        """In a notebook: where the run is, its figures before and after training, and curves on the test split."""
-        before = {name: f"{value:.2f}" for name, value in self.untrained.items()}
-        rows = [[name, before.get(name, "-"), f"{value:.2f}"] for name, value in self.test.items()]
-        lines = self.curves
-        names = ("train/loss", *(f"test/{name}" for name in self.test))
-        curves = {name: [(line["epoch"], line[name]) for line in lines if name in line] for name in names}
-        drawn = [notebook.curve(name, points) for name, points in curves.items() if len(points) > 2]
-        head = notebook.table([["", "untrained", "trained"], *rows])
-        return f"<p><code>{escape(str(self.path))}</code></p>{head}{''.join(drawn[:MOST_CURVES])}"
 
     @property
     def curves(self) -> list[dict[str, float]]:

@@ -14,7 +14,6 @@ from contrastive.config.targets import resolve_builtin
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import with_defaults
-from contrastive.export.torchvision import torchvision_name
 from contrastive.files import atomic, write_text
 from contrastive.run.files import RGB, weights_path
 from contrastive.run.provenance import repository
@@ -22,6 +21,8 @@ from contrastive.run.weights import read_weights
 from contrastive.text import printable
 
 TIMMS = "contrastive.encoder.timm.timm_encoder"
+TORCHVISIONS = "contrastive.encoder.torchvision.torchvision_encoder"
+RESNET = "contrastive.encoder.resnet.ResNet"
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
 RECORDED = ("data", "command", "commit", "code", "sha256")
 WRITTEN = ("model.safetensors", "config.json", "README.md")
@@ -51,11 +52,19 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
     return folder
 
 
+def timm_name(node: dict[str, Any]) -> str | None:
+    """What timm calls a network; None for one that it does not have, such as a ResNet with a small stem."""
+    if node["_target_"] == RESNET:
+        return f"resnet{node['depth']}" if (node["width"], node["stem"]) == (64, "large") else None
+    name = str(node.get("name"))
+    is_torchvisions = node["_target_"] == TORCHVISIONS and node["stem"] is None and re.fullmatch(r"resnet\d+", name)
+    return name if is_torchvisions or node["_target_"] == TIMMS else None
+
+
 def timm_config(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What timm reads in config.json; {} for a network that timm does not have, such as a ResNet with a small stem."""
+    """What timm reads in config.json; {} for a network that it does not have."""
     node, size = with_defaults(metadata["node"]), metadata["image_size"]
-    name = str(node.get("name")) if node["_target_"] == TIMMS else torchvision_name(metadata) or ""
-    if node["_target_"] != TIMMS and not re.fullmatch(r"resnet\d+", name):
+    if (name := timm_name(node)) is None:
         return {}
     arguments = size_argument(name, node["image_size"] or size[0]) if node["_target_"] == TIMMS else {}
     channels = len(metadata["mean"])

@@ -291,7 +291,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
 # of a run directory, besides projector/: the result first, the configuration last; the exports and the pages belong to
 # the encoder
 FILES = (
-    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pt2", "encoder.pth", "show.html",
+    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pt2", "show.html",
     "metrics.jsonl", FAILURE, "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json", PROJECTOR_CONFIG,
     "environment.json", "config.yaml",
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """The page of `contrastive show`: what it says agrees with the run's result and with slow transcriptions."""
 
-import base64
 import json
 import re
 import shutil
@@ -188,12 +187,3 @@ def test_what_cannot_be_shown_is_refused_in_a_sentence(
     environment = json.loads((other / "environment.json").read_text())
     (other / "environment.json").write_text(json.dumps({**environment, "data": "another"}))
     assert "changed since it ran: try its command with rerun=true" in refused(other)
-
-
-def test_a_result_shows_itself_in_a_notebook(runs: list[Path]) -> None:
-    shown = Result(runs[0])._repr_html_()
-    assert "<th>untrained</th><th>trained</th>" in shown and f"<td>{Result(runs[0]).test['knn_top1']:.2f}</td>" in shown
-    assert "test/knn_top1: " in shown and shown.count("<svg") >= 1 and "src=" not in shown
-    corners = re.findall(r'points="([^"]+)"', shown)[0].split()
-    assert all(0 <= float(part) <= 220 for corner in corners for part in corner.split(","))
-    assert len(base64.b64encode(shown.encode())) < 20_000

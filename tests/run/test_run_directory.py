@@ -221,7 +221,7 @@ def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypat
 def test_rerun_removes_what_was_measured_and_exported(tmp_path):
     interrupt(tmp_path)
     finish(tmp_path)
-    exported = ("encoder.onnx", "encoder.pt2", "encoder.pth", "show.html")
+    exported = ("encoder.onnx", "encoder.pt2", "show.html")
     for name in exported:
         (tmp_path / name).write_text("of the old weights")
     modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
