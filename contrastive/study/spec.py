@@ -191,7 +191,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     if isinstance(spec, dict):
         check_keys(spec, TableSpec.__annotations__, where)
     if (place := misfit(spec, TableSpec)) is not None:
-        raise ConfigError(f"{where}: {place or 'the whole'} is missing or of another kind: try as in docs/own_table.md")
+        raise ConfigError(f"{where}: {place or 'the whole'} is missing or of another kind: try as in docs/tables.md")
     known = ["paper", *spec.get("presets", {})]
     if preset not in known:
         raise ConfigError(f"{name} has no preset {preset}: try one of {', '.join(known)}")

@@ -13,7 +13,7 @@ from contrastive.listing.found import Found
 from contrastive.listing.places import places
 from tests.helpers import ROOT
 
-PAGE = (ROOT / "docs/layouts.md").read_text()
+PAGE = (ROOT / "docs/images.md").read_text()
 TWO = ("a", "b")
 
 

@@ -14,7 +14,7 @@ from tests.helpers import ROOT, TINY, compose_settings
 
 pytestmark = pytest.mark.slow
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TYPED = re.compile(r"python -m contrastive (evaluate|verify|export|report) ([^`\n]*)")
+TYPED = re.compile(r"contrastive (evaluate|verify|export|report) ([^`\n]*)")
 RUNS = {f"outputs/digits/{loss}/default/seed=0": loss for loss in ("debiased_pos", "nt_xent")}
 STUDIES = str(ROOT / "studies")
 STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at hand
@@ -23,8 +23,7 @@ STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at 
     "PATH": ["large"],
     "DIR": ["hub"],
     "FOLDER": [f"{STUDIES}/biased_digits"],
-    "studies": [STUDIES],
-    "outputs/table/digits.json": [f"{STUDIES}/biased_digits/record.json"],
+    "outputs/compare": [f"{STUDIES}/fair_search"],
     "outputs/cifar10": ["outputs/digits"],
     "dataset=cifar10": ["dataset=biased_digits"],
     "dataset=stl10": ["dataset=biased_digits"],
@@ -37,6 +36,8 @@ DOCUMENTED = sorted((name, re.split(r"  +#", rest)[0].strip()) for name, rest in
 def filled_in(words: list[str]) -> list[str]:
     """The words with every placeholder replaced; the second RUN of a command is another one."""
     left = {word: list(others) for word, others in STANDS_FOR.items()}
+    if "--torchvision" in words:  # whose stem is large
+        left["RUN"] = left["PATH"]
     return [left[word].pop(0) if word in left else word for word in words]
 
 

@@ -1,4 +1,4 @@
-"""docs/numbers.md and docs/own_table.md: their pictures are drawn, their table runs and has the shown columns."""
+"""docs/numbers.md and docs/tables.md: their pictures are drawn, their table runs and has the shown columns."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from contrastive.cli import table
 from contrastive.study.spec import read_table
 from tests.helpers import CONTIGUOUS, ROOT
 
-NUMBERS, OWN = (ROOT / f"docs/{name}.md" for name in ("numbers", "own_table"))
+NUMBERS, OWN = (ROOT / f"docs/{name}.md" for name in ("numbers", "tables"))
 SMALL = ["epochs=1", "dataset.size=8", "encoder.width=2", "batch_size=256", "evaluator.linear.max_iter=5", CONTIGUOUS]
 
 

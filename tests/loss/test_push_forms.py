@@ -241,7 +241,7 @@ def test_the_push_of_mmcl_is_that_of_its_weights() -> None:
 def test_views_stay_apart_at_the_optimum_of_a_push_above_the_threshold(
     bias: float, across: str | None, aligned: bool
 ) -> None:
-    """docs/related.md, "A push of 2": the sigmoid loss with a fixed bias, five images, one source or two."""
+    """docs/push.md, "A threshold of 2": the sigmoid loss with a fixed bias, five images, one source or two."""
     n = 5
     loss = contrastive.Sigmoid(temperature=T, batch_size=n).double().requires_grad_(False)
     loss.bias.fill_(bias)

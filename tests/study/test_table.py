@@ -120,7 +120,7 @@ def test_cli_overrides_win_and_change_the_folder(table_file):
     ("values", "message"),
     [
         ({"row": []}, "unknown key row: try one of"),
-        ({"seeds": 5}, "seeds is missing or of another kind: try as in docs/own_table.md"),
+        ({"seeds": 5}, "seeds is missing or of another kind: try as in docs/tables.md"),
         ({"title": None}, "title is missing or of another kind"),
         ({"metrics": "knn_top1"}, "metrics is missing or of another kind"),
         ({"common": "epochs=1"}, "common is missing or of another kind"),
