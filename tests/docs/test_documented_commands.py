@@ -18,9 +18,7 @@ TYPED = re.compile(r"contrastive (evaluate|verify|export|report) ([^`\n]*)")
 RUNS = {f"outputs/digits/{loss}/default/seed=0": loss for loss in ("debiased_pos", "nt_xent")}
 STUDIES = str(ROOT / "studies")
 STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at hand
-    "$RUN": [*RUNS],
     "RUN": [*RUNS],
-    "PATH": ["large"],
     "DIR": ["hub"],
     "FOLDER": [f"{STUDIES}/biased_digits"],
     "outputs/compare": [f"{STUDIES}/fair_search"],
@@ -36,8 +34,6 @@ DOCUMENTED = sorted((name, re.split(r"  +#", rest)[0].strip()) for name, rest in
 def filled_in(words: list[str]) -> list[str]:
     """The words with every placeholder replaced; the second RUN of a command is another one."""
     left = {word: list(others) for word, others in STANDS_FOR.items()}
-    if "--torchvision" in words:  # whose stem is large
-        left["RUN"] = left["PATH"]
     return [left[word].pop(0) if word in left else word for word in words]
 
 
@@ -47,8 +43,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("documented")
     for path, loss in RUNS.items():
         run_experiment(compose_settings(*TINY, "epochs=1", f"loss={loss}"), folder / path)
-    large = ["dataset.size=8", "encoder=resnet18", "encoder.stem=large", "epochs=0", "evaluator=[]", "device=cpu"]
-    run_experiment(compose_settings(*large), folder / "large")
     return folder
 
 
