@@ -56,8 +56,8 @@ def knn(panel: Any) -> None:
     for i, cosine in zip(index[0], similarity[0], strict=True):
         panel.plot(*torch.stack([query[0], h[i]]).T, color="gray", linewidth=4 * math.exp((cosine - 1) / 0.03))
     panel.plot(*query[0], "*", color="black", markersize=13, zorder=4)
-    shares = ", ".join(f"{100 * float(s / scores.sum()):.0f} %" for s in scores)
-    panel.set_title(f"7 neighbors vote: {shares}")
+    shares = dict(zip(("circles", "squares", "triangles"), 100 * scores / scores.sum(), strict=True))
+    panel.set_title("; ".join(f"{name} {share:.0f} %" for name, share in shares.items()))
 
 
 def probe(panel: Any) -> None:
