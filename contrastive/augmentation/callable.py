@@ -5,7 +5,7 @@ import multiprocessing
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -53,8 +53,6 @@ class PerImage:
         image: str = "auto",
         workers: int | str = "auto",
     ) -> None:
-        if transform is None:
-            raise ConfigError("augmentation=callable needs a function: try augmentation.transform=my_module.transform")
         check_choice("augmentation.image", image, ("auto", "pil", "numpy", "tensor"))
         if isinstance(workers, str):
             check_choice("augmentation.workers", workers, ("auto",))
@@ -76,17 +74,16 @@ class PerImage:
         images, seeds = x.cpu(), parameters["transform"]["seed"].tolist()
         workers = torch.get_num_threads() if self.workers == "auto" else int(self.workers)
         if workers <= 1 and self.workers != 1:
-            return self._stacked(_views(self.function, images, seeds, self.image), images).to(x.device)
+            return self.views(images, seeds).to(x.device)
         self._pool = self._pool or ProcessPoolExecutor(
             workers,
             multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn"),
             initializer=_start_worker,
-            initargs=(self.function, self.image),
+            initargs=(self,),
         )
         n = -(-len(images) // workers)
         parts = [(images[i : i + n], seeds[i : i + n]) for i in range(0, len(images), n)]
-        views = [view for part in self._pool.map(_views_of_worker, *zip(*parts, strict=True)) for view in part]
-        return self._stacked(views, images).to(x.device)
+        return torch.cat([*self._pool.map(_views_of_worker, *zip(*parts, strict=True))]).to(x.device)
 
     @lru_cache  # noqa: B019  (as long as the augmentation lives)
     def output_size(self, height: int, width: int) -> tuple[int, int]:
@@ -110,24 +107,33 @@ class PerImage:
         """Views of a few images, and again of the same with the same seeds."""
         size = (TRIALS, channels, height, width)
         noise = torch.randint(256, size, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-        twice = torch.cat([noise, noise])
-        return self._stacked(_views(self.function, twice, [*range(TRIALS)] * 2, self.image), twice)
+        return self.views(torch.cat([noise, noise]), [*range(TRIALS)] * 2)
 
-    def _stacked(self, views: list[Tensor], images: Tensor) -> Tensor:
-        sizes = sorted({tuple(view.shape) for view in views})
-        name, channels = self.transform, images.shape[1]
-        if len(sizes) > 1 or sizes[0][0] != channels or len(sizes[0]) != 3:
-            found = " and ".join(" × ".join(map(str, size)) for size in sizes[:2])
+    def views(self, images: Tensor, seeds: list[int]) -> Tensor:
+        """What the function makes of each image (K, H, W) with its seed, in this process: (n, K, h, w) in [0, 1].
+
+        Raises:
+            ConfigError: results of several sizes or of other channels; values beyond [0, 1].
+        """
+        with _generators_kept():
+            views = []
+            for image, seed in zip(images, seeds, strict=True):
+                random.seed(seed)
+                np.random.seed(seed)
+                torch.default_generator.manual_seed(seed)
+                views.append(_as_view(self.function(_as_kind(image, self.image))))
+        sizes, channels = sorted({tuple(view.shape) for view in views}), images.shape[1]
+        if len(sizes) > 1 or sizes[0][0] != channels:
             raise ConfigError(
-                f"{name} must return images of one size and {channels} channels, (K, h, w), got {found}: "
+                f"{self.transform} must return images of one size and {channels} channels, (K, h, w), got {sizes[:2]}: "
                 "try RandomResizedCrop or Resize in it, and no conversion to gray of one channel"
             )
         stacked = torch.stack(views)
         low, high = stacked.min().item(), stacked.max().item()
         if not -OVERSHOOT <= low <= high <= 1 + OVERSHOOT:  # also of NaN
             raise ConfigError(
-                f"{name} must return values in [0, 1], or whole numbers of 8 bits, got {low:.2g} to {high:.2g}: "
-                "try it without Normalize, which the run does by itself"
+                f"{self.transform} must return values in [0, 1], or whole numbers of 8 bits, got {low:.2g} to "
+                f"{high:.2g}: try it without Normalize, which the run does by itself"
             )
         return stacked.clamp(0, 1)
 
@@ -138,13 +144,13 @@ def _by_keyword(pipeline: Any, image: np.ndarray) -> Any:
     return pipeline(image=image)["image"]
 
 
-_worker: tuple[Callable[..., Any], str]  # of a process of the pool: the function, and what it takes
+_worker: PerImage  # of a process of the pool
 
 
-def _start_worker(function: Callable[..., Any], kind: str) -> None:
+def _start_worker(augmentation: PerImage) -> None:
     """Ctrl-C and what a run does at a signal are its own business; the end of the run is the end of its workers."""
     global _worker
-    _worker = function, kind
+    _worker = augmentation
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)
@@ -152,41 +158,20 @@ def _start_worker(function: Callable[..., Any], kind: str) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _views_of_worker(images: Tensor, seeds: list[int]) -> Tensor | list[Tensor]:
-    """Views (n, K, h, w) as one tensor, since each tensor that a process sends takes one of the files that it may open;
-    of several sizes, which are refused, two views of different ones."""
-    function, kind = _worker
-    views = _views(function, images, seeds, kind)
-    sizes = {view.shape: view for view in views}
-    return torch.stack(views) if len(sizes) == 1 else [*sizes.values()][:2]
-
-
-def _views(function: Callable[..., Any], images: Tensor, seeds: list[int], kind: str) -> list[Tensor]:
-    """What the function makes of each image (K, H, W) with its seed."""
-    with _own_seeds() as start:
-        views = []
-        for image, seed in zip(images, seeds, strict=True):
-            start(seed)
-            views.append(_as_view(function(_as_kind(image, kind))))
-        return views
+def _views_of_worker(images: Tensor, seeds: list[int]) -> Tensor:
+    return _worker.views(images, seeds)
 
 
 @contextmanager
-def _own_seeds() -> Iterator[Callable[[int], None]]:
-    """`start(seed)` seeds the global generators of the CPU; afterwards they go on where they were."""
-
-    def start(seed: int) -> None:
-        random.seed(seed)
-        np.random.seed(seed)
-        torch.default_generator.manual_seed(seed)
-
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+def _generators_kept() -> Iterator[None]:
+    """Afterwards the global generators of the CPU go on where they were."""
+    before = random.getstate(), np.random.get_state()
     try:
-        yield start
+        with torch.random.fork_rng(devices=[]):
+            yield
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])
-        torch.set_rng_state(before[2])
 
 
 def _as_kind(image: Tensor, kind: str) -> Any:
@@ -194,14 +179,7 @@ def _as_kind(image: Tensor, kind: str) -> Any:
     if kind == "tensor":
         return image
     array = image.permute(1, 2, 0).numpy()
-    if kind == "numpy":
-        return array
-    if array.dtype != np.uint8 or array.shape[2] not in (1, 3):
-        raise ConfigError(
-            f"a PIL image has 1 or 3 channels of 8 bits, these have {array.shape[2]} of {8 * array.itemsize}: "
-            "try augmentation.image=tensor, or numpy"
-        )
-    return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+    return array if kind == "numpy" else Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
 
 
 def _as_view(image: Any) -> Tensor:

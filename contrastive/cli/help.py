@@ -12,8 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.check_types import typed
 from contrastive.config.compose import config_dirs
-from contrastive.config.mistaken import no_option
-from contrastive.config.neighbors import no_setting
+from contrastive.config.neighbors import no_option, no_setting
 from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import (
     GROUPS,
@@ -86,7 +85,7 @@ def _option_page(group: str, name: str, folders: Sequence[Path]) -> str:
     """The YAML as it stands, those that it derives from, and the docstring of what it builds up to its arguments."""
     files = option_files(group, folders)
     if name not in files:
-        raise ConfigError(no_option(group, name, folders))
+        raise ConfigError(no_option(group, name, files))
     parts = []
     for file in derivation(group, name, folders):
         parts += [f"{_shown(file)}:", textwrap.indent(file.read_text().strip(), "  ")]

@@ -1,6 +1,5 @@
 """One style of --help, one form of error and the same exit codes for every command that Hydra does not parse."""
 
-import re
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
@@ -8,7 +7,6 @@ from functools import wraps
 from pathlib import Path
 from typing import NoReturn
 
-from contrastive.config.neighbors import advice
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.errors import ConfigError
 
@@ -44,10 +42,7 @@ class Parser(ArgumentParser):
         )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
-        flags = re.findall(r"--[\w-]+", self.format_help())
-        word = message.removeprefix("unrecognized arguments: ").partition(" ")[0]
-        otherwise = f"try {self.prog} --help"
-        raise ConfigError(f"{message}: {advice(word, flags, otherwise=otherwise)}")
+        raise ConfigError(f"{message}: try {self.prog} --help")
 
 
 def html_file(name: str) -> Path:

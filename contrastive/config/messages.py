@@ -1,7 +1,6 @@
-"""Translate errors of Hydra, OmegaConf and the system into one sentence that ends in what to type."""
+"""Errors of Hydra, OmegaConf and the system in one sentence that ends in what to type."""
 
 import errno
-import re
 import sysconfig
 import traceback
 from collections.abc import Sequence
@@ -10,32 +9,27 @@ from typing import get_type_hints
 
 import yaml
 from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
-from omegaconf.errors import OmegaConfBaseException, ValidationError
+from omegaconf.errors import ConfigAttributeError, OmegaConfBaseException, ValidationError
 
 from contrastive.config.check_types import described, typed
 from contrastive.config.compose import config_dirs
-from contrastive.config.mistaken import no_option, not_a_setting, unknown_setting
+from contrastive.config.neighbors import SYNONYMS, no_option, no_setting
 from contrastive.config.paths import LIBRARIES, PACKAGE
-from contrastive.config.reference import defaults
+from contrastive.config.reference import option_files, settings_for, settings_of
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
 SEE_ALL = "try python train.py --help"
 PLUGINS = {"submitit": "slurm", "ray": "ray"}  # of Hydra, and the extra that installs each
-REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
-FULL = "free some space and run the same command again, or try {place} on another disk"
-USABLE = "try {place}, a folder that can be written to"
-LOCKS = "try {place} on a disk of this machine, whose files can be locked"
-ADVICE = {
-    errno.ENOSPC: FULL,
-    errno.EDQUOT: FULL,
-    errno.EFBIG: "the size of a file is limited here: try ulimit -f unlimited, or {place} on another disk",
-    errno.ENAMETOOLONG: "try a shorter {place}",
-    errno.EIO: "check the disk, then run the same command again",
-    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP), LOCKS),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST), USABLE),
-}
+REFUSALS = (  # of a constructor
+    TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError, OSError, ImportError,
+    InstantiationException,
+)  # fmt: skip
+OF_THE_DISK = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENAMETOOLONG, errno.EIO, errno.ENOLCK, errno.ENOSYS,
+    errno.EOPNOTSUPP, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST,
+}  # fmt: skip
 KNOBS = (
     "try a smaller batch_size, encoder.stem=large (of large images), grad_cache_chunk=128 (holds fewer activations), "
     "resident=false or graphs=false"
@@ -62,19 +56,15 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
             mark = link.problem_mark
             where = f"{mark.name}, line {mark.line + 1}," if mark else "a YAML"
             return f"{where} is not YAML ({link.problem}): compare it with configs/loss/nt_xent.yaml"
-        if program := re.search(r'Could not detect "(\w+)", are you', str(link)):  # submitit's words
-            return f"this launcher needs {program[1]}, which is not installed: try hydra/launcher=cores"
-        if isinstance(link, ImportError) and "failed to map segment" in str(link):  # the dynamic linker's words
-            return f"too little memory to load torch ({link}): try ulimit -v unlimited, or a job with more memory"
         if is_out_of_memory(link):
-            return out_of_memory(link)
-        if isinstance(link, OSError) and link.errno in ADVICE:
+            return f"too little memory ({said(link)}): {KNOBS}"
+        if isinstance(link, OSError) and (link.errno in OF_THE_DISK or (link is error and link.filename)):
             file = f"{link.filename}: " if link.filename else ""
-            return f"{file}{(link.strerror or 'error').lower()}: {ADVICE[link.errno].format(place=place)}"
+            why = (link.strerror or "error").lower()
+            return f"{file}{why}: mend that and run the same command again, or try {place} in another place"
     if isinstance(error, InstantiationException):
-        return _instantiation(str(error), chain[-1])
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename} cannot be used ({error.strerror}): try {place} if it is to be written there"
+        # a bug in a class of the user's own has a traceback
+        return f"{said(error)}: {SEE_ALL}" if isinstance(chain[-1], REFUSALS) and not _own(chain[-1]) else None
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _composition(error, chain, words)
     return None
@@ -90,48 +80,54 @@ def causes(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _instantiation(text: str, root: BaseException) -> str | None:
-    """An argument that a constructor does not have or refuses; None for a bug inside a class of the user's own."""
-    said = " ".join(str(root).split())
-    found = re.search(r"target '([\w.]+)'", text)
-    target = found[1] if found else ""
-    is_own = bool(target) and not target.startswith(("contrastive.", "torch.", "torchvision."))
-    if isinstance(root, ImportError | InstantiationException):
-        return f"{said}: {SEE_ALL}"
-    if isinstance(root, TypeError) and (odd := re.search(r"unexpected keyword|missing .*?'(\w+)'", said)):
-        if not is_own:
-            return f"{said}: {SEE_ALL}"
-        called = target.rpartition(".")[2]
-        if not said.startswith((f"{called}.", f"{called}(")):  # of something that it calls
-            return None
-        if "'in_channels'" in said:
-            return f"{said}: try in_channels in it, the channels of images that are not RGB"
-        return f"{said}: try {f'a line `{odd[1]}: VALUE` in its YAML' if odd[1] else 'it without that setting'}"
-    if isinstance(root, OSError) and root.filename and target:
-        return f"{target} cannot use {root.filename} ({root.strerror}): try a path that is there"
-    if target and not is_own and isinstance(root, REFUSALS):
-        return f"{target} refuses these settings ({said}): {SEE_ALL}"
-    return None
+def said(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split())
 
 
 def _composition(error: BaseException, chain: list[BaseException], words: Sequence[str]) -> str:
-    """An error of Hydra or OmegaConf: by its fields, by the words that were typed, else in the library's own words."""
+    """An error of Hydra or OmegaConf: by its fields, else in the library's own words."""
     for link in chain:
         if isinstance(link, ValidationError) and link.full_key in (hints := get_type_hints(Settings)):
-            key, default = link.full_key, defaults(words).get(link.full_key, "...")
-            expected = " or ".join(described(hints[key]))
-            return f"{key} must be {expected}, got {typed(link.value)}: try {key}={typed(default)}"
+            key, expected = link.full_key, " or ".join(described(hints[link.full_key]))
+            return f"{key} must be {expected}, got {typed(link.value)}: try {key}={settings_for(words)[key]}"
+        if isinstance(link, ConfigAttributeError) and link.full_key:
+            return _unknown(link.full_key, words)
         if isinstance(link, MissingConfigException) and link.missing_cfg_file and "/" in link.missing_cfg_file:
             group, _, name = link.missing_cfg_file.rpartition("/")
             if extra := PLUGINS.get(name.partition("_")[0]):
                 return f"{name} is not installed: try pip install -e '.[{extra}]'"
-            return no_option(group, name, config_dirs(words)[0])
-    is_grammar = isinstance(error, OverrideParseException)
-    if said := (is_grammar and not_a_setting(words)) or unknown_setting(words):
-        return said
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    cause = "" if chain[-1] is error else " ".join(str(chain[-1]).split())
-    return f"{f'{first} {cause}'.strip()}: {SEE_ALL}"
+            return no_option(group, name, option_files(group, config_dirs(words)[0]))
+    if isinstance(error, OverrideParseException):
+        return _not_parsed(error, words)
+    cause = said(error.__cause__) if error.__cause__ and isinstance(error, HydraException) else ""
+    return f"{f'{said(error)} {cause}'.strip()}: {SEE_ALL}"
+
+
+def _not_parsed(error: OverrideParseException, words: Sequence[str]) -> str:
+    """The sentence for a word that is none of Hydra's grammar, such as `loss nt_xent`."""
+    word = error.override
+    if "=" in word:
+        cause = said(causes(error)[-2])  # the last is of the parser's own
+        return f"{word} cannot be read ({cause}): try it without blanks, or in quotes as 'evaluator=[knn,linear]'"
+    if word not in settings_for(words):
+        return f"{word} is not KEY=VALUE: {SEE_ALL}"
+    after = next((other for other in words[words.index(word) + 1 :] if "=" not in other), "VALUE")
+    return f"{word} is not KEY=VALUE: try {word}={after}"
+
+
+def _unknown(key: str, words: Sequence[str]) -> str:
+    """The sentence for a setting that the chosen options lack: other options have it, or its neighbors."""
+    group, folders = key.partition(".")[0], config_dirs(words)[0]
+    having = [
+        f"{group}={name}"
+        for name in option_files(group, folders)
+        if any(f"{item.key}.".startswith(f"{key}.") for item in settings_of(group, name, folders))
+    ]
+    if having and key not in SYNONYMS:
+        return f"{key} is of options that are not chosen: try {' or '.join(having)} with it"
+    value = next((word.partition("=")[2] for word in words if word.startswith(f"{key}=")), "VALUE")
+    return no_setting(key, settings_for(words), value)
 
 
 STANDARD = Path(sysconfig.get_path("stdlib"))
@@ -141,34 +137,31 @@ OUT_OF_MEMORY = ("can't allocate memory", "std::bad_alloc", "out of memory", "ST
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on the host or on a GPU."""
-    text = str(error)
     return (
         isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or (isinstance(error, RuntimeError) and any(words in text for words in OUT_OF_MEMORY))
+        or (isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY))
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
     )
-
-
-def out_of_memory(error: BaseException) -> str:
-    """The sentence for a failed allocation."""
-    size = re.search(r"[Tt]ried to allocate (\d[\d.]* ?\w+)", str(error))
-    where = "the GPU" if re.search("cuda|cudnn|cublas", str(error), re.IGNORECASE) else "this machine"
-    wanted = f" ({size[1]} more were asked for)" if size else ""
-    return f"{where} has too little memory{wanted}: {KNOBS}"
 
 
 def in_a_line(error: BaseException) -> str:
     """The last line of the traceback of what caused an error, and the last place in code of one's own, else in ours."""
     while error.__cause__ is not None and error.__cause__.__traceback__ is not None:  # a process of a pool has none
         error = error.__cause__
-    files = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_library(Path(frame.filename))]
-    is_ours = [Path(frame.filename).is_relative_to(PACKAGE) for frame in files]
-    called = files[is_ours.index(True) :] if any(is_ours) else files  # without the script that called us
-    yours = [frame for frame in called if not Path(frame.filename).is_relative_to(PACKAGE)]
-    said = " ".join(f"{type(error).__name__}: {error}".split())
-    place = "".join(f" ({last.filename}, line {last.lineno}, in {last.name})" for last in (yours or called)[-1:])
-    return f"{said}{place}: try the same command once that is mended"
+    last = [*[frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame)], *_own(error)][-1:]
+    place = "".join(f" ({frame.filename}, line {frame.lineno}, in {frame.name})" for frame in last)
+    return f"{type(error).__name__}: {said(error)}{place}: try the same command once that is mended"
+
+
+def _own(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where an error was in code of the user's own: not in a library, in ours, or in the script that called us."""
+    frames = traceback.extract_tb(error.__traceback__)
+    start = next((i for i, frame in enumerate(frames) if _is_ours(frame)), 0)
+    return [frame for frame in frames[start:] if not (_is_ours(frame) or _is_library(Path(frame.filename)))]
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return Path(frame.filename).is_relative_to(PACKAGE)
 
 
 def _is_library(file: Path) -> bool:

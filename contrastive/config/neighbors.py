@@ -1,6 +1,5 @@
 """What a word that is none of ours stands for: the nearest known name, or what other programs mean by it."""
 
-import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -8,32 +7,25 @@ GO_ON = (
     "the same command again, which resumes, a larger epochs=N, which lengthens a finished run, "
     "encoder.weights=RUN, which starts from its weights, or rerun=true, which starts over"
 )
-# A word that people bring from other programs: what to type here, {} for its value
+CHUNKS = "grad_cache_chunk=128: plain accumulation is another loss, with the negatives of its own chunk alone"
+# The words that people type most out of other programs: what to type here, {} for their value
 SYNONYMS = {
     "learning_rate": "optimizer.lr={}",
-    "bs": "batch_size={}",
     "gpus": "devices={}",
     "data": "dataset={}",
-    **dict.fromkeys(("model", "backbone"), "encoder={}"),
-    **dict.fromkeys(("out", "output", "output_dir"), "hydra.run.dir={}"),
-    "name": "hydra.run.dir=outputs/{}",
-    "workers": "it without: no process loads images here",
-    "amp": "precision=auto",
+    "model": "encoder={}",
+    "output_dir": "hydra.run.dir={}",
+    "num_workers": "it without: no process loads images here",
     "wandb": "'tracker=[tensorboard,wandb]'",
-    **dict.fromkeys(("resume", "resume_from", "checkpoint", "ckpt_path"), GO_ON),
-    "encoder.pretrained": "encoder=timm encoder.name=NAME encoder.pretrained={}",
-    "dataset.test_split": "folders train/ and test/; without them a fixed fifth is the test split",
+    "resume": GO_ON,
+    "checkpoint": GO_ON,
+    "accumulate_grad_batches": CHUNKS,
+    "gradient_accumulation_steps": CHUNKS,
     "loss=simclr": "loss=nt_xent",
     "loss=infonce": "loss=nt_xent",
+    "dataset.root": "dataset=image_folder dataset.root={}",
     "dataset=imagenet": "dataset=image_folder dataset.root=PATH, or experiment=imagenet100",
-    "hydra/sweeper=optuna": "contrastive compare loss=NAME, which searches",
-    "schedule=none": "schedule=constant",
-    "evaluator=none": "'evaluator=[]'",
-    "format": "--onnx, --pt2 or --huggingface DIR",
-    "predict": "contrastive embed RUN FOLDER -o features.npz",
-    "plot": "contrastive report, contrastive page or contrastive show RUN",
 }
-PREFIX = re.compile("^(use|num|n|max|exp|run)_")  # use_wandb, num_workers, run_name
 
 
 def neighbors(word: str, known: Iterable[str]) -> list[str]:
@@ -62,23 +54,23 @@ def did_you_mean(word: str, known: Iterable[str], *, typed: str = "{}") -> str:
     return f"did you mean {' or '.join(names)}?" if names else ""
 
 
-def synonym(word: str, value: str = "VALUE") -> str:
-    """What is typed here for a word of other programs, such as `dataset.root=x` for `data.root`; nothing for others."""
-    name = PREFIX.sub("", word.lower().lstrip("-").replace("-", "_"))
-    group, _, rest = name.partition(".")
-    if (own := SYNONYMS.get(group, "")).endswith("={}") and rest and name not in SYNONYMS:
-        return f"{own.removesuffix('={}')}.{rest}={value}"
-    return SYNONYMS.get(name, "").replace("{}", value)
-
-
-def advice(word: str, known: Iterable[str], *, typed: str = "{}", value: str = "VALUE", otherwise: str) -> str:
-    """What a sentence on an unknown word ends in: what to type, at the least `otherwise`."""
-    if instead := synonym(typed.format(word), value):
-        return f"try {instead}"
-    near = did_you_mean(word, known, typed=typed)
-    return f"{near} {otherwise}" if near else otherwise
+def advice(word: str, known: Iterable[str], *, otherwise: str) -> str:
+    """What a sentence on an unknown word ends in: its neighbors and what to type at the least, `otherwise`."""
+    return f"{did_you_mean(word, known)} {otherwise}".lstrip()
 
 
 def no_setting(key: str, known: Iterable[str], value: str = "VALUE") -> str:
-    """The sentence for a setting that does not exist: which one was meant, and where they stand."""
-    return f"there is no setting {key}: {advice(key, known, value=value, otherwise='try python train.py --help')}"
+    """The sentence for a setting that does not exist."""
+    if key in SYNONYMS:
+        return f"there is no setting {key}: try {SYNONYMS[key].format(value)}"
+    return f"there is no setting {key}: {advice(key, known, otherwise='try python train.py --help')}"
+
+
+def no_option(group: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for an option that a group does not have."""
+    typed = f"{group}={name}"
+    if typed in SYNONYMS:
+        return f"there is no {typed}: try {SYNONYMS[typed]}"
+    see = f"try python train.py --help {group}, or --config-dir DIR with one of your own"
+    near = did_you_mean(name, known, typed=f"{group}={{}}") or f"known are {', '.join(known)}:"
+    return f"there is no {typed}: {near} {see}"

@@ -7,18 +7,14 @@ imported.
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
 
-from contrastive.config.compose import config_dirs, search_path
-from contrastive.config.identity import COMPONENTS, LISTS, flatten
+from contrastive.config.compose import config_dirs
+from contrastive.config.identity import COMPONENTS
 from contrastive.config.paths import CONFIGS
 from contrastive.files import YAML_LOADER
 
@@ -100,9 +96,9 @@ def derivation(group: str, name: str, folders: Sequence[Path] = ()) -> list[Path
     return [file, *(path for base in bases for path in derivation(group, base, folders))]
 
 
-def settings_of(group: str, name: str) -> list[Setting]:
-    """What an option of the package sets, what it takes over from others included."""
-    files = reversed(derivation(group, name))
+def settings_of(group: str, name: str, folders: Sequence[Path] = ()) -> list[Setting]:
+    """What an option sets, what it takes over from others included."""
+    files = reversed(derivation(group, name, folders))
     return list({item.key: item for file in files for item in settings_in(file)}.values())
 
 
@@ -129,16 +125,14 @@ def docstring_of(target: str, folders: tuple[Path, ...] = ()) -> str:
     return SECTIONS.split(ast.get_docstring(found[0]) or "")[0].strip() if found else ""
 
 
-def defaults(words: Sequence[str]) -> dict[str, Any]:
-    """{setting: its default} for the options that the words choose, those of one's own in --config-dir, too."""
+def settings_for(words: Sequence[str]) -> dict[str, str]:
+    """{setting or group: its value as written} of the options that the words choose, of a sweep of all its options."""
     folders, _ = config_dirs(words)
-    typed = [word.partition("=") for word in words]
-    named = [(group, value, value.strip("[]").split(",")) for group, _, value in typed if group in GROUPS]
-    known = [
-        f"{group}={value}"
-        for group, value, names in named
-        if {*names} <= option_files(group, folders).keys() and (group in LISTS or len(names) == 1)
-    ]
-    is_composing = GlobalHydra.instance().is_initialized()  # in the middle of a sweep or a call from Python
-    with nullcontext() if is_composing else initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return flatten(OmegaConf.to_container(compose("train", [*known, *search_path(folders)]), resolve=False))
+    typed = {group: value for group, _, value in (word.partition("=") for word in words) if group in GROUPS}
+    first_counts = reversed([*settings_in(ROOT_FILE)])  # evaluator: [knn, ...] before evaluator: {}
+    found = {item.key: item.value for item in first_counts} | typed
+    for group in ("experiment", *COMPONENTS, "experiment"):  # which chooses options, and has the last word
+        for name in found[group].strip("[]").replace(" ", "").split(","):
+            if name in option_files(group, folders):
+                found |= {item.key: item.value for item in settings_of(group, name, folders)} | typed
+    return found

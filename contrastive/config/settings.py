@@ -28,7 +28,6 @@ from contrastive.listing.names import check_no_secrets
 MAX_THREADS = 1024
 REPRODUCIBLE = {"device": "cpu", "precision": "fp32", "compile": False, "threads": 1}  # what auto is then
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
-EXAMPLES = {"evaluator": "knn", "hook": "my_hook", "tracker": "tensorboard"}
 
 
 @dataclass(kw_only=True)
@@ -117,10 +116,6 @@ class Settings:
             check_between(key, fraction, 0, 1, example=0.3)
             if fraction > 0 and self.n_views < 2:
                 raise ConfigError(f"{key} needs at least two views, got n_views=1: try n_views=2")
-        if self.devices > 1 and ":" in self.device:
-            raise ConfigError(
-                f"device={self.device} names one GPU and there are {self.devices} processes: try device=cuda"
-            )
         if self.batch_size % self.devices:
             raise ConfigError(
                 f"batch_size={self.batch_size} cannot be shared equally by devices={self.devices}: "
@@ -161,7 +156,9 @@ class Settings:
             raise ConfigError(f"the setting {key} is missing: try it without ~{key}")
         for group in COMPONENTS:
             if group not in OPTIONAL and "_target_" not in (plain[group] or {}):
-                raise ConfigError(f"the YAML of {group} has no _target_: try _target_: my_{group}.MyClass in it")
+                raise ConfigError(
+                    f"{group} has no _target_: try it without ~{group}, or _target_: my_{group}.MyClass in its YAML"
+                )
         chosen = {group: _chosen(group, plain[group]) for group in LISTS}
         absent = {group: plain[group] or None for group in ("average", "teacher")}  # the YAML of none is empty
         return cls(**{**plain, **chosen, **absent})
@@ -177,12 +174,7 @@ def _chosen(group: str, nodes: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"the YAML of {nodes['_target_']} has no package line: try '# @package {group}.NAME' as its first line"
         )
-    for name, node in nodes.items():
-        if node is not None and not isinstance(node, dict):
-            raise ConfigError(
-                f"{group}.{name} must be a YAML with a _target_, got {node}: try {group}=[{EXAMPLES[group]}]"
-            )
-    return {name: node for name, node in nodes.items() if "_target_" in (node or {})}
+    return {name: node for name, node in nodes.items() if isinstance(node, Mapping) and "_target_" in node}
 
 
 def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
@@ -217,7 +209,7 @@ def unused_overrides(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
         group, _, rest = key.partition(".")
         name = rest.partition(".")[0]
         node = cfg[group].get(name) if group in LISTS and name else {"_target_": ""}
-        if isinstance(node, Mapping) and "_target_" not in node:
+        if not (isinstance(node, Mapping) and "_target_" in node):
             unused.append(key)
     return unused
 

@@ -91,12 +91,8 @@ def load_target(target: str) -> Any:
     except Exception as error:  # whatever code raises at import
         cause = error.__cause__ or error
         reason = " ".join(f"{type(cause).__name__}: {cause}".split())
-        module, _, name = target.rpartition(".")
-        if isinstance(cause, ModuleNotFoundError) and importlib.util.find_spec(module.partition(".")[0]):
-            raise ConfigError(f"{module} has no {name}: try a class of it in _target_={module}.NAME") from error
-        if isinstance(cause, ImportError | AttributeError):
-            remedy = "python train.py --help for the components there are"
-        else:  # the module is there and breaks
+        remedy = "a class of a module, as _target_=my_module.MyClass"
+        if not isinstance(cause, ImportError | AttributeError):  # the module is there and breaks
             place = cause if isinstance(cause, SyntaxError) else traceback.extract_tb(cause.__traceback__)[-1]
             remedy = f"to mend {place.filename}, line {place.lineno}"
         raise ConfigError(f"_target_={target} cannot be imported ({reason}): try {remedy}") from error
@@ -138,14 +134,7 @@ def _shipped() -> set[str]:
 
 
 def _lies_in(module: str, homes: list[Path]) -> bool:
-    """Whether the source of a top-level module, found without importing it, lies in one of the folders, no library."""
+    """Whether a top-level module, found without importing it, lies directly in one of the folders."""
     spec = importlib.util.find_spec(module)
-    files = [] if spec is None else [spec.origin] if spec.origin else [*(spec.submodule_search_locations or [])]
-    paths = [Path(file).resolve() for file in files if file]
-    return bool(paths) and all(any(_is_below(path, home) for home in homes) for path in paths)
-
-
-def _is_below(path: Path, home: Path) -> bool:
-    """Whether a file or folder lies in a folder, and in no library there."""
-    inside = path.relative_to(home).parts if path.is_relative_to(home) else ("site-packages",)
-    return not {"site-packages", "dist-packages"}.intersection(inside)
+    places: Sequence[str | None] = [] if spec is None else spec.submodule_search_locations or [spec.origin]
+    return bool(places) and all(place and Path(place).resolve().parent in homes for place in places)

@@ -142,8 +142,8 @@ def test_a_function_gets_the_kind_of_image_that_it_takes(kind, images, seen):
             v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.1])]),
             r"values in \[0, 1\]",
         ),
-        (lambda image: image.convert("L"), "3 channels, .* got 1 × 9 × 8"),
-        (lambda image: image.resize((random.randint(4, 7), 5)), r"one size .* got 3 × 5 × \d and 3 × 5 × \d"),
+        (lambda image: image.convert("L"), r"3 channels, .* got \[\(1, 9, 8\)\]"),
+        (lambda image: image.resize((random.randint(4, 7), 5)), r"one size .* got \[\(3, 5, \d\), \(3, 5, \d\)\]"),
         (lambda image: np.asarray(image).astype(np.int64), "int64, not an image"),
         (lambda image: None, "NoneType, not an image"),
         (lambda image: np.full((9, 8, 3), np.nan, np.float32), "nan"),
@@ -156,17 +156,10 @@ def test_what_is_no_view_is_one_sentence(function, sentence):
             views(function, workers=workers)
 
 
-def test_images_that_pil_does_not_have_name_a_way_out():
-    with pytest.raises(ConfigError, match=r"these have 3 of 16: try augmentation\.image=tensor"):
-        views(PIPELINE, IMAGES.to(torch.uint16), workers=0)
-
-
-def test_settings_out_of_range_name_a_way_out(composed):
-    for options, advice in (({"image": "png"}, "pil"), ({"workers": -1}, "workers=auto")):
+def test_settings_out_of_range_name_a_way_out():
+    for options, advice in (({"image": "png"}, "pil"), ({"workers": -1}, "workers=auto"), ({"workers": "all"}, "auto")):
         with pytest.raises(ConfigError, match=advice):
             PerImage(transform="t", function=PIPELINE, **options)
-    with pytest.raises(ConfigError, match=r"try augmentation\.transform=my_module\.transform"):
-        PerImage(transform=None, function={})
 
 
 @pytest.fixture

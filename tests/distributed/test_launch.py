@@ -62,7 +62,7 @@ def fill_the_disk() -> None:
 
 
 def test_an_error_of_the_system_in_one_process_is_one_sentence():
-    with pytest.raises(ConfigError, match=r"last\.pt: no space left on device: free some space"):
+    with pytest.raises(ConfigError, match=r"last\.pt: no space left on device: mend that"):
         launch(2, fill_the_disk, explain=user_message)
 
 

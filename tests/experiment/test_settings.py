@@ -59,7 +59,6 @@ def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
     ("words", "advice"),
     [
         (["devices=3", "batch_size=256"], "batch_size=255"),
-        (["devices=2", "device=cuda:0"], "device=cuda"),
         (["noise_frac=0.3", "n_views=1"], "n_views=2"),
         (["+surprise=1"], "--help"),
     ],

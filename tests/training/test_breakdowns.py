@@ -78,7 +78,7 @@ def fill_the_disk() -> None:
 def test_a_write_without_space_is_one_sentence(whole, tmp_path, owner, name, n):  # noqa: F811
     assert run(tmp_path, fault=functools.partial(at_call, owner, name, n, fill_the_disk)) == 2
     said = (tmp_path / "said.txt").read_text()
-    assert "no space left on device: free some space" in said
+    assert "no space left on device: mend that" in said
     assert "Traceback" not in said
     assert run(tmp_path) == 0
     assert logged_lines(tmp_path / "run") == logged_lines(whole)
@@ -122,7 +122,6 @@ def test_a_limit_of_the_size_of_files_is_one_sentence(tmp_path, size):
     assert run(tmp_path, fault=functools.partial(limit_files, size)) == 2
     said = (tmp_path / "said.txt").read_text()
     assert "file too large: " in said
-    assert "try ulimit -f unlimited" in said
     assert "Traceback" not in said, said
 
 
@@ -146,9 +145,9 @@ def mounted(disk: Path, options: str) -> Iterator[Callable[[str], None]]:
 @pytest.mark.parametrize("options", ["size=12k", "size=400k", "size=1m", "ro"])
 def test_a_full_or_read_only_disk_is_one_sentence(whole, tmp_path, options):  # noqa: F811
     """Full at the first curves, the first and the second checkpoint; the run goes on when it can."""
-    later, sentence = "size=50m", "no space left on device: free some space"
+    later, sentence = "size=50m", "no space left on device: mend that"
     if options == "ro":
-        later, sentence = "rw", "read-only file system: try hydra.run.dir=PATH, a folder"
+        later, sentence = "rw", "read-only file system: mend that"
     with mounted(tmp_path / "disk", options) as remount:
         path = tmp_path / "disk/run"
         assert run(tmp_path, f"hydra.run.dir={path}") == 2
