@@ -43,9 +43,10 @@ def test_targets_of_make_write_nothing_into_the_site():
     assert place.is_relative_to(ROOT / "outputs")  # whose content is in no repository
 
 
-def test_pages_are_short():
-    for page in (ROOT / "docs").rglob("*.md"):
-        name = str(page.relative_to(ROOT / "docs"))
+def test_pages_are_few_and_short():
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert len(pages) <= 20
+    for page in pages:
         prose = re.sub(r"^(```|<!-- made).*?^(```|<!-- end)", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-        assert len(prose.split()) <= 1400, name
+        assert len(prose.split()) <= 1400, page
     assert len((ROOT / "README.md").read_text().splitlines()) <= 110
