@@ -9,7 +9,6 @@ One loss alone is tuned: contrastive compare loss=nt_xent
 dataset=digits,mnist,cifar10 compares on each, and gives one verdict over all of them.
 
     budget=auto    points of a search for each contestant: 8 x (knobs + 1) of the one with most; or a number
-    finalists=2    points that get two more seeds; or 0
     seeds=8        final runs of each contestant, on all training images
     searches=1     how often all of it is repeated
     metric=knn_top1  by which settings are chosen and contestants judged; or linear_top1
@@ -55,13 +54,13 @@ def main(words: list[str]) -> int:
     if not {"true", "false"}.issuperset(asked):
         raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")
     is_dry = asked[-1:] == ["true"]
-    done = run_comparison(
+    contests, not_done = run_comparison(
         typed, folders=arguments.folders, n_jobs=arguments.jobs, seconds=arguments.seconds, dry_run=is_dry
     )
-    if not_done := [text for own in done for text in own.not_done]:
+    if not_done:
         said = [*not_done, "there is no verdict before these runs are done: run the same command again"]
         show("\n".join(said), file=sys.stderr)
         return 1
     if not is_dry:
-        show(answer([own.contest for own in done]))
+        show(answer(contests))
     return 0

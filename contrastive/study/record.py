@@ -109,7 +109,7 @@ class SearchRecord(TypedDict):
 
     points: list[PointRecord]
     chosen: dict[str, str] | None
-    more: NotRequired[MoreRecord | None]  # an earlier version does not tell
+    more: MoreRecord | None  # None where there is no model
 
 
 class ContestantRecord(TypedDict):
@@ -117,23 +117,22 @@ class ContestantRecord(TypedDict):
 
     name: str
     words: list[str]
+    ranges: dict[str, str]
 
 
 class PlanRecord(TypedDict):
-    """See `compare.plan.Plan`; what is not required is missing in records of earlier versions."""
+    """See `compare.plan.Plan`."""
 
     contestants: list[ContestantRecord]
     common: list[str]
     ranges: dict[str, str]
     budget: int
-    finalists: int
     seeds: int
     searches: int
     metric: str
     margin: float
     looks: int
-    level: NotRequired[float]
-    proposes: NotRequired[bool]
+    level: float
 
 
 class JudgedRecord(TypedDict):
@@ -179,9 +178,9 @@ class ComparisonRecord(TypedDict):
     knobs: dict[str, dict[str, str]]
     searches: dict[str, list[SearchRecord]]
     judged: list[JudgedRecord]
-    left_alone: NotRequired[dict[str, dict[str, Any]]]
-    folders: NotRequired[list[str]]  # of --config-dir
-    sealed: NotRequired[dict[str, Any]]
+    left_alone: dict[str, dict[str, Any]]
+    folders: list[str]  # of --config-dir
+    sealed: dict[str, Any]  # empty of the first comparisons, which told no hashes
 
 
 class Record(TypedDict):

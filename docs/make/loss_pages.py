@@ -385,8 +385,10 @@ def own_components(record: Record) -> list[str]:
 
 def comparison_command(plan: dict[str, Any]) -> str:
     """The command of a comparison, its contestants as rows."""
-    rows = ", ".join(f"{own['name']}: '{' '.join(own['words'])}'" for own in plan["contestants"])
-    numbers = [f"{key}={plan[key]}" for key in ("budget", "finalists", "seeds", "searches")]
+    typed = {own["name"]: [*own["words"], *(f"{key}={text}" for key, text in own["ranges"].items())]
+             for own in plan["contestants"]}  # fmt: skip
+    rows = ", ".join(f"{name}: '{' '.join(words)}'" for name, words in typed.items())
+    numbers = [f"{key}={plan[key]}" for key in ("budget", "seeds", "searches")]
     ranges = [f"{key}={typed}" for key, typed in plan["ranges"].items()]
     return shlex.join(["contrastive", "compare", f"rows={{{rows}}}", *plan["common"], *ranges, *numbers])
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.study.compare.judge import judge_comparison
-from contrastive.study.compare.plan import plan_from_dict
-from contrastive.study.compare.stages import search_of
+from contrastive.study.compare.outcome import plan_of
+from contrastive.study.compare.plan import search_of
 from contrastive.study.frame import record_frame
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def x(points: float) -> float:
 
 def over_nt_xent(record: dict[str, Any], loss: str) -> tuple[float, float, float]:
     """The interval of the comparison of a loss with NT-Xent, and its effect between the ends."""
-    plan = plan_from_dict(record["comparison"]["plan"])
+    plan = plan_of(record)
     rows = {row["name"]: row["runs"] for row in record["rows"]}
     judged = judge_comparison(plan, rows, {}, record["comparison"]["searches"])
     (pair,) = (one for one in judged if (one["name"], one["against"]) == (loss, "nt_xent"))

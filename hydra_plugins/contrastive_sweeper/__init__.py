@@ -1,7 +1,6 @@
 """The Hydra sweeper of comparisons, with any launcher: train.py -m hydra/sweeper=compare loss=nt_xent,debiased_pos."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,10 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
-from contrastive.run.files import lock
-from contrastive.study.compare.engine import begin, contest_of, run_all
+from contrastive.study.compare.engine import begin, contest_of, run_contests
 from contrastive.study.compare.plan import read_plans
-from contrastive.study.compare.progress import answer
+from contrastive.study.compare.progress import Lines, answer
 from contrastive.study.compare.seal import check_code
-from contrastive.study.compare.stages import Contest
 from contrastive.study.jobs import Run
 from contrastive.text import show
 from hydra_plugins.contrastive_launcher import failure
@@ -28,7 +25,7 @@ class CompareSweeper(Sweeper):
     """Runs what `contrastive compare` runs, stage by stage through the launcher that was chosen; see docs/compare.md.
 
     Args:
-        numbers: budget, finalists, seeds, searches, metric, margin and rows; null = the default.
+        numbers: budget, seeds, searches, metric, margin and rows; null = the default.
     """
 
     def __init__(self, **numbers: Any) -> None:
@@ -48,23 +45,19 @@ class CompareSweeper(Sweeper):
         self.kept = [word for word in arguments if word not in own]  # callbacks that record every job
         self.n_jobs = 0
         contests = [contest_of(plan, folders) for plan in plans]
-        with ExitStack() as locks:
-            for contest in contests:
-                locks.enter_context(lock(contest.base, instead="then the same command shows what came out"))
-                begin(contest, n_parallel=1, device="the launcher's device")
-            done = [run_all(contest, partial(self.launch, contest)) for contest in contests]
-            if not_done := [text for one in done for text in one.not_done]:
-                raise ConfigError(f"{not_done[0]}: try the same command again, which goes on")
-            show(answer(contests))
+        begun = partial(begin, n_parallel=1, device="the launcher's device")
+        if not_done := run_contests(contests, self.launch, begun):
+            raise ConfigError(f"{not_done[0]}: try the same command again, which goes on")
+        show(answer(contests))
         return []
 
-    def launch(self, contest: Contest, runs: Sequence[Run]) -> dict[Run, str]:
+    def launch(self, lines: Lines, runs: Sequence[Run]) -> dict[Run, str]:
         """Run all of a stage; returns why a run was not done. The jobs of a launcher read code and options where they
         lie."""
-        check_code(contest)
+        check_code(lines.contest)
         returns = self.launching.launch([self.words(run) for run in runs], initial_job_idx=self.n_jobs)
         self.n_jobs += len(runs)
-        check_code(contest)
+        check_code(lines.contest)
         failures = [failure(done) for done in returns]
         return {run: str(error) for run, error in zip(runs, failures, strict=True) if error is not None}
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import polygamma
 
 from contrastive.study.compare.judge import SEARCH_POINTS
-from contrastive.study.compare.stages import search_of
+from contrastive.study.compare.plan import search_of
 from contrastive.study.record import read_record
 from contrastive.study.render.files import table_files
 

@@ -20,7 +20,7 @@ from compare_simulation import LOGITS, Array, Cell, final_runs
 from scipy import special
 
 from contrastive.study.compare.judge import judge_comparison
-from contrastive.study.compare.propose import left_to_find, proposals, smoothed
+from contrastive.study.compare.search import Tried, left_to_find, proposals, smoothed
 from contrastive.study.compare.space import Knob, points, read_knob
 
 TEMPERATURE = read_knob("temperature", "tag(log, interval(0.05, 1))")
@@ -100,17 +100,16 @@ def searched(name: str, budget: int, draw: int, *, evenly: bool = False) -> Sear
         return value(point) + NOISE * float(rng.standard_normal())
 
     first = budget if evenly else max(5, -(-budget // 4))
-    tried = [(dict(DEFAULT | dict(point)), [run(point)]) for point in points(knobs, first, draw=draw)]
+    tried = [Tried(dict(DEFAULT | dict(point)), [run(point)]) for point in points(knobs, first, draw=draw)]
     while len(tried) < budget:
         new = proposals(knobs, tried, min(BATCH, budget - len(tried)), draw=draw + len(tried))
-        tried += [(dict(DEFAULT | point), [run(point)]) for point in new]
+        tried += [Tried(dict(DEFAULT | point), [run(point)]) for point in new]
     worth = [values[0] for _, values in tried] if evenly else smoothed(knobs, tried)
     last = sorted(range(budget), key=lambda i: -worth[i])[:FINALISTS]
     for i in last:
-        tried[i][1].extend(run(tried[i][0]) for _ in range(2))
+        tried[i] = Tried(tried[i].settings, [*tried[i].values, *(run(tried[i].settings) for _ in range(2))])
     chosen = max(last, key=lambda i: float(np.mean(tried[i][1])))
-    record = [{"point": point, "values": values} for point, values in tried]
-    more = left_to_find(knobs, record, tried[chosen][0])
+    more = left_to_find(knobs, tried, tried[chosen].settings)
     return Searched(lost=BEST - value(tried[chosen][0]), more=more)
 
 

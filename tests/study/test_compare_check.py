@@ -10,11 +10,10 @@ import pytest
 
 from contrastive.cli.verify import main
 from contrastive.study.compare.check import faults as faults_of
-from contrastive.study.compare.engine import run_all
 from contrastive.study.compare.outcome import comparison_record, judged_again
 from contrastive.study.record import read_record
 from contrastive.study.render.files import study_records, write_pages
-from tests.study.test_compare_verdicts import contest_of
+from tests.study.made_up import contest_of, run_all
 
 Record = dict[str, Any]
 faults = partial(faults_of, unsealed=True)  # what is made up here has no hashes of code
@@ -26,7 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Record:
     """The record of a comparison of one search whose runs are made up; one point of a broke down."""
     contest, runs = contest_of(tmp_path_factory.mktemp("whole"), "budget=6", "seeds=3", a=70.0, b=68.0)
     runs.refused = {"a, point 2"}
-    assert run_all(contest, runs).not_done == []
+    assert run_all(contest, runs) == []
     return comparison_record(contest)
 
 
@@ -112,7 +111,7 @@ def a_run_twice(record: Record) -> None:
         (other_data_of_a_seed, "push, seed 1101: other data than another run has"),
         (another_machine, "sigmoid, seed 1100: made on another kind of machine"),
         (images_of_one_are_left_out, "15 of 69 final runs do not tell their images"),
-        (defaults_are_left_out, "the row of default settings is not whole"),
+        (defaults_are_left_out, "push as it comes is not whole"),
         (a_figure, "figures of 1 final runs are not those of their images"),
         (a_run_twice, "sigmoid: the seeds of its final runs are"),
     ],

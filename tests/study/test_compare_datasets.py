@@ -13,23 +13,20 @@ import contrastive
 from contrastive.cli.verify import main
 from contrastive.errors import ConfigError
 from contrastive.study.compare.check import faults
-from contrastive.study.compare.engine import run_all
 from contrastive.study.compare.judge import judge_datasets
 from contrastive.study.compare.plan import read_plan, read_plans
 from contrastive.study.compare.progress import answer, base_of
-from contrastive.study.compare.seal import seal
-from contrastive.study.compare.stages import Contest
 from contrastive.study.render.datasets import command, grid, looks, sentence, sentences
 from contrastive.study.render.files import check_folder
 from contrastive.study.render.page import verdict_html
 from tests.helpers import ROOT, module
+from tests.study.made_up import contest_of, run_all
 from tests.study.processes import kill_at
 from tests.study.test_compare_command import SMALL
-from tests.study.test_compare_verdicts import KNOBS, MADE_OF, Made
 
 Record = dict[str, Any]
 DATASETS = {"digits": (90.0, 70.0), "mnist": (85.0, 66.0), "cars": (60.0, 39.0)}  # what a and b are worth
-WORDS = ["loss=a,b", "budget=2", "finalists=0", "seeds=3"]
+WORDS = ["budget=2", "seeds=3"]
 
 
 def claim(effect: float | None, **changed: Any) -> dict[str, Any]:
@@ -102,12 +99,10 @@ def test_a_list_of_data_sets_is_a_plan_for_each():
 def outcome(folder: Path, *names: str) -> tuple[Record, str]:
     """The record over data sets of comparisons with made-up runs, and what is said at the end."""
     contests = []
-    for plan, name in zip(read_plans([*WORDS, f"dataset={','.join(names)}"]), names, strict=True):
-        base = folder / plan.folder(name, plan.digest(MADE_OF))
-        knobs = {own.name: KNOBS for own in plan.contestants}
-        contest = Contest(plan=plan, knobs=knobs, base=base, dataset=name, made_of=MADE_OF)
-        seal(contest, {})
-        assert run_all(contest, Made(contest, dict(zip("ab", DATASETS[name], strict=True)))).not_done == []
+    for name in names:
+        best = dict(zip("ab", DATASETS[name], strict=True))
+        contest, made = contest_of(folder, *WORDS, f"dataset={name}", dataset=name, **best)
+        assert run_all(contest, made) == []
         contests.append(contest)
     said = answer(contests)
     base = base_of(contests)

@@ -12,13 +12,12 @@ from contrastive import NTXent, Pairs
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_failure, read_result
-from contrastive.study.compare.engine import run_all
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.seal import read_sealed
 from contrastive.training.step import TrainStep
 from tests.helpers import CONTIGUOUS, TINY, compose_settings, further, module
+from tests.study.made_up import contest_of, run_all
 from tests.study.processes import comparing, until
-from tests.study.test_compare_verdicts import contest_of
 
 SMALL = [
     "dataset=digits", "dataset.size=8", "encoder=resnet18_narrow", "encoder.width=4", "batch_size=256", "epochs=1",
@@ -98,10 +97,10 @@ def test_a_damaged_plan_is_one_sentence(tmp_path, content):
         read_sealed(tmp_path)
 
 
-@pytest.mark.parametrize("place", ["looks/digits-a+b-*.json", "*/search=1/a/proposed.json"])
+@pytest.mark.parametrize("place", ["looks/digits-a+b-*.json", "*/search=1/a/points.json"])
 def test_what_a_comparison_wrote_down_is_a_sentence_where_it_is_damaged(tmp_path, place):
     contest, made = contest_of(tmp_path, "budget=12", "seeds=3", a=70.0, b=69.0)
-    assert run_all(contest, made).not_done == []
+    assert run_all(contest, made) == []
     comparison_record(contest)
     next(tmp_path.glob(place)).write_text('[[1], "x"]')
     with pytest.raises(ConfigError, match=r"json is damaged .*: try rm "):

@@ -2,28 +2,28 @@
 
 import json
 import re
-import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
-from contrastive.bits import pack, unpack
+from contrastive.bits import unpack
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run.files import read_result, write_result
 from contrastive.run.run import Run, read_run
 from contrastive.study.compare.check import faults
-from contrastive.study.compare.engine import run_all
+from contrastive.study.compare.contest import due, remove_checkpoints
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
-from contrastive.study.compare.plan import Plan, read_plan
+from contrastive.study.compare.plan import read_plan, search_of
 from contrastive.study.compare.progress import Lines, conclude, race
-from contrastive.study.compare.seal import seal
-from contrastive.study.compare.space import read_knob
-from contrastive.study.compare.stages import Contest, search_of
+from contrastive.study.compare.search import first_points
 from contrastive.study.compare.trial import Trial
 from contrastive.study.render.comparison import at_an_edge, notes, protocol_text, sections
 from contrastive.study.render.effects import alone_right, differences, forest
@@ -36,9 +36,7 @@ from contrastive.study.statistics import (
     rows_that_decide,
 )
 from tests.helpers import further, write_finished
-
-MADE_OF = {"package": "made up", "contestants": {}}
-KNOBS = [read_knob("temperature", "interval(0,1)"), read_knob("optimizer.lr", "interval(0,1)")]
+from tests.study.made_up import contest_of, outcome, run_all
 
 
 def test_rows_that_always_decide():
@@ -53,63 +51,6 @@ def test_the_effect_that_rows_find():
 
 def test_the_share_of_pairs_that_are_won():
     assert probability_better([1, 2, 3], [0, 2]) == pytest.approx((1 + 1 + 1 + 0 + 0.5 + 1) / 6)
-
-
-# ---- contests whose runs are made up
-
-
-class Made:
-    """Runs without training: the accuracy of each contestant at a temperature, with the noise of a seed."""
-
-    def __init__(self, contest: Contest, best: dict[str, float], *, seed_sd: float = 1.0, images: int = 400) -> None:
-        self.contest, self.best, self.seed_sd, self.images = contest, best, seed_sd, images
-        self.images_rng = np.random.default_rng(7).uniform(size=images)
-        self.started: list[Run] = []
-        self.refused: set[str] = set()  # runs whose training breaks down
-        self.away: set[str] = set()  # runs that the machine ends
-
-    def __call__(self, runs: list[Run]) -> dict[Run, str]:
-        for run in runs:
-            self.started.append(run)
-            words = dict(word.split("=", 1) for word in run.overrides)
-            name = run.name.partition(",")[0].removesuffix(" as it comes")
-            if any(mark in str(run) for mark in self.away):
-                continue
-            if any(mark in str(run) for mark in self.refused):
-                run.path.mkdir(parents=True, exist_ok=True)
-                (run.path / "failure.json").write_text('{"reason": "loss not finite"}')
-                continue
-            rng = np.random.default_rng([int(words["seed"]), len(name), *name.encode()])
-            t = float(words.get("temperature", 0.9))
-            accuracy = self.best[name] - 20 * (t - 0.5) ** 2 + rng.normal(0, self.seed_sd)
-            right = 100 * self.images_rng + rng.normal(0, 5, self.images) < accuracy
-            value = {"knn_top1": 100 * float(right.mean())}
-            is_final = "held_out" not in words
-            write_finished(
-                run.path,
-                config={"seed": int(words["seed"]), "epochs": 1, "batch_size": 2, "n_views": 2, "temperature": t,
-                        "optimizer": {"_target_": "x.Y", "lr": float(words.get("optimizer.lr", 0.001))}},
-                environment={"overrides": [*run.overrides], "device": "cpu", "torch": "2", "python": "3",
-                             "commit": None, "dirty": None, "precision": "fp32", "processor": "cpu"},
-                **{"test" if is_final else "val": value}, correct={"knn_top1": pack(right)},
-                weights={"encoder.safetensors": str(run.path)},
-            )  # fmt: skip
-        return {run: "its data were away" for run in runs if any(mark in str(run) for mark in self.away)}
-
-
-def contest_of(tmp_path: Path, *words: str, **best: float) -> tuple[Contest, Made]:
-    listed = [] if "rows" in str(words) else ["loss=" + ",".join(best)]
-    plan: Plan = read_plan([*listed, "budget=12", *words])
-    base = tmp_path / plan.folder("digits", plan.digest(MADE_OF))
-    contest = Contest(plan=plan, knobs={own.name: KNOBS for own in plan.contestants}, base=base, made_of=MADE_OF)
-    seal(contest, {})
-    return contest, Made(contest, best)
-
-
-def outcome(tmp_path: Path, *words: str, **best: float) -> dict:
-    contest, made = contest_of(tmp_path, *words, **best)
-    assert run_all(contest, made).not_done == []
-    return comparison_record(contest)
 
 
 def test_a_worse_method_is_found_and_the_page_is_verified(tmp_path):
@@ -154,7 +95,7 @@ def test_it_goes_on_where_it_was_killed_and_repeats_nothing(tmp_path):
             made(runs[:n])
             raise KeyboardInterrupt
 
-        if contest.due():
+        if due(contest):
             with pytest.raises(KeyboardInterrupt):
                 run_all(contest, some)
     run_all(contest, made)
@@ -203,7 +144,7 @@ def test_a_search_goes_on_where_the_surface_is_high(tmp_path):
     far = [np.mean([abs(float(p["point"]["temperature"]) - 0.5) for p in part]) for part in (first, later)]
     assert far[1] < far[0], "the optimum is at temperature 0.5"
     contest, made = contest_of(tmp_path / "parts", "budget=16", "seeds=3", a=70.0)
-    while runs := contest.due():
+    while runs := due(contest):
         made([runs[-1]])  # one at a time, the last first
     parts = comparison_record(contest)
     assert parts["comparison"]["searches"] == record["comparison"]["searches"]
@@ -212,7 +153,7 @@ def test_a_search_goes_on_where_the_surface_is_high(tmp_path):
 
 def test_one_contestant_alone_has_a_page_and_no_verdict(tmp_path):
     contest, made = contest_of(tmp_path, "budget=8", "seeds=3", a=70.0)
-    assert run_all(contest, made).not_done == []
+    assert run_all(contest, made) == []
     said = conclude(contest)
     record = comparison_record(contest)
     chosen = record["comparison"]["searches"]["a"][0]["chosen"]
@@ -240,8 +181,8 @@ def test_checkpoints_of_a_search_are_removed_when_its_runs_are_done(tmp_path):
             (run.path / "checkpoints/last.pt").touch()
         return made(runs)
 
-    launch(contest.due())
-    contest.clean()
+    launch(due(contest))
+    remove_checkpoints(contest)
     left = {path.parent.parent.parent.name for path in tmp_path.rglob("last.pt")}
     assert left == {"point=02"}, "it is not done, and goes on from there"
     made.away = set()
@@ -254,7 +195,7 @@ def test_a_point_that_cannot_be_trained_is_the_worst_and_is_not_tried_again(tmp_
     contest, made = contest_of(tmp_path, "budget=4", "seeds=3", a=70.0, b=68.0)
     made.refused = {"a, point 2", "b, point"}
     run_all(contest, made)
-    assert contest.due() == []
+    assert due(contest) == []
     record = comparison_record(contest)
     (search,) = record["comparison"]["searches"]["a"]
     assert search["points"][1]["values"] == [None]
@@ -319,11 +260,6 @@ def test_equal_methods_are_called_equal_where_the_runs_can_tell(tmp_path):
     assert "equal to a within 2" in sentence(claim, contest.plan, "kNN")
 
 
-def test_a_metric_that_runs_lack_is_no_tie(tmp_path):
-    with pytest.raises(ConfigError, match=r"no knn_top5, it has knn_top1: try another metric"):
-        outcome(tmp_path, "budget=4", "finalists=0", "seeds=3", "metric=knn_top5", a=70.0, b=70.0)
-
-
 def test_one_contestant_without_the_metric_is_an_error(tmp_path):
     """Not a contestant whose figure is 0."""
     contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
@@ -343,80 +279,14 @@ def test_a_run_that_stays_undone_is_tried_three_times_and_named(tmp_path, monkey
     monkeypatch.setattr("contrastive.study.compare.engine.PAUSE", 0)
     contest, made = contest_of(tmp_path, "budget=4", "seeds=3", a=70.0, b=68.0)
     made.away = {"a, point 2"}
-    assert run_all(contest, made).not_done == ["not done: search, a, point 2: its data were away"]
+    assert run_all(contest, made) == ["not done: search, a, point 2: its data were away"]
     assert [str(run) for run in made.started].count("search, a, point 2") == 3
     assert not list(tmp_path.rglob("failure.json"))
 
 
-def test_runs_of_other_data_are_no_comparison(tmp_path):
-    contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
-
-    def other(runs: list[Run]) -> dict[Run, str]:
-        made(runs)
-        environment = runs[-1].path / "environment.json"
-        environment.write_text(json.dumps({**json.loads(environment.read_text()), "data": "other"}))
-        return {}
-
-    said = "final, b, seed 1102 was trained on other data than this comparison began"
-    with pytest.raises(ConfigError, match=said):
-        run_all(contest, other)
-    with pytest.raises(ConfigError, match=said):  # the same command again, which has nothing left to run
-        run_all(contest, made)
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [{"package": "2"}, {"package": "1", "resumed_with": [{"package": "2"}]}, {"modules": {"my_loss": "2"}}],
-)
-def test_runs_of_an_edited_package_are_no_comparison(tmp_path, environment):
-    contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
-    modules = {"contestants": {own.name: {"modules": {"my_loss": "1"}} for own in contest.plan.contestants}}
-    contest = replace(contest, made_of={"package": "1"} | modules)
-    assert run_all(contest, made).not_done == []  # runs of earlier versions do not tell
-    for run in made.started[-2:]:
-        file = run.path / "environment.json"
-        file.write_text(json.dumps({**json.loads(file.read_text()), **environment}))
-    said = "and 1 more were trained by other code than this comparison began with: try rm -r .* and the"
-    with pytest.raises(ConfigError, match=said) as refused:
-        run_all(contest, made)
-    for word in shlex.split(str(refused.value).partition("rm -r ")[2].removesuffix(" and the same command again")):
-        shutil.rmtree(word)
-    assert run_all(contest, made).not_done == []
-
-
-def test_final_runs_at_another_point_than_the_chosen_one_are_refused(tmp_path):
-    """As where a point that failed was mended since, and is the best."""
-    contest, made = contest_of(tmp_path, "budget=8", "finalists=0", "seeds=3", a=70.0, b=69.0)
-    assert run_all(contest, made).not_done == []
-    final = next(run for run in made.started if run.stage == "final" and run.row == "a" and len(run.overrides) > 2)
-    file = final.path / "environment.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "overrides": ["temperature=0.123"]}))
-    with pytest.raises(ConfigError, match=r"trained with other settings than belong there now: try rm -r"):
-        run_all(contest, made)
-
-
-def test_runs_that_started_from_replaced_weights_are_refused(tmp_path):
-    contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
-    file = tmp_path / "start.safetensors"
-    file.write_bytes(b"first")
-    assert run_all(contest, made).not_done == []
-    for run in made.started:
-        config = yaml.safe_load((run.path / "config.yaml").read_text())
-        config["encoder"] = {**config["encoder"], "weights": str(file)}
-        (run.path / "config.yaml").write_text(yaml.safe_dump(config))
-        environment = run.path / "environment.json"
-        environment.write_text(json.dumps({**json.loads(environment.read_text()), "weights": file_hash(file)}))
-    assert run_all(contest, made).not_done == []
-    file.write_bytes(b"trained again")
-    with pytest.raises(ConfigError, match=r"trained from other weights or .* than there are now: try rm"):
-        run_all(contest, made)
-    file.unlink()  # nothing can be told, and nothing starts from it
-    assert run_all(contest, made).not_done == []
-
-
 def test_runs_of_two_machines_are_no_pair(tmp_path):
     contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
-    assert run_all(contest, made).not_done == []
+    assert run_all(contest, made) == []
     ours, theirs = (next(run for run in made.started if str(run) == f"final, {name}, seed 1101") for name in "ab")
     state = read_run(theirs.path)
     later = {key: state.result[key] for key in ("test", "correct", "weights")}
@@ -429,11 +299,11 @@ def test_runs_of_two_machines_are_no_pair(tmp_path):
 
 
 def test_a_finalist_is_none_when_a_better_point_is_mended(tmp_path):
-    contest, made = contest_of(tmp_path, "budget=8", "finalists=2", "seeds=3", a=70.0, b=69.0)
-    draws = contest.first_points(contest.plan.contestants[0], 0)
+    contest, made = contest_of(tmp_path, "budget=8", "seeds=3", a=70.0, b=69.0)
+    draws = first_points(contest.methods[0].knobs, contest.plan.budget, draw=0)
     best = min(range(1, len(draws)), key=lambda i: abs(float(draws[i]["temperature"]) - 0.5))
     made.refused = {f"a, point {best + 1}"}
-    assert run_all(contest, made).not_done == []
+    assert run_all(contest, made) == []
     assert faults(comparison_record(contest)) == []
     made.refused = set()
     for file in list(tmp_path.rglob("failure.json")):
@@ -441,25 +311,16 @@ def test_a_finalist_is_none_when_a_better_point_is_mended(tmp_path):
     for run in made.started:
         if run.row == "a" and run.stage == "final" and len(run.overrides) > 2:  # at the point that was chosen before
             shutil.rmtree(run.path)
-    assert run_all(contest, made).not_done == []
+    assert run_all(contest, made) == []
     points = comparison_record(contest)["comparison"]["searches"]["a"][0]["points"]
     assert [len(point["values"]) for point in points].count(3) == 2 and len(points[best]["values"]) == 3
     assert faults(comparison_record(contest)) == []
 
 
-def test_a_further_look_is_planned_with_its_own_level(tmp_path):
-    contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
-    run_all(contest, made)
-    comparison_record(contest)
-    more = replace(contest, plan=replace(contest.plan, seeds=4))
-    looks = [number_of_looks(one.base, one.plan, keep=False) for one in (contest, more, more)]
-    assert looks == [1, 2, 2]
-
-
 def test_a_contestant_without_knobs_stands_beside_one_that_is_searched(tmp_path):
-    contest, made = contest_of(tmp_path, "budget=8", "finalists=0", "seeds=3", a=70.0, b=69.0)
-    contest = replace(contest, knobs={**contest.knobs, "a": []})
-    assert run_all(contest, made).not_done == []
+    contest, made = contest_of(tmp_path, "budget=8", "seeds=3", a=70.0, b=69.0)
+    contest = replace(contest, methods=[replace(contest.methods[0], knobs=[]), contest.methods[1]])
+    assert run_all(contest, made) == []
     record = comparison_record(contest)
     assert [len(record["comparison"]["searches"][name][0]["points"]) for name in "ab"] == [1, 8]
     assert faults(record) == []
@@ -471,9 +332,9 @@ def test_a_contestant_without_knobs_stands_beside_one_that_is_searched(tmp_path)
 def test_the_default_settings_of_two_contestants_that_share_them_are_trained_once(tmp_path):
     words = ["rows={a: 'loss=nt_xent', b: 'loss=nt_xent loss.push=interval(1,8)'}", "budget=3", "seeds=3"]
     contest, made = contest_of(tmp_path, *words, a=70.0, b=60.0)
-    assert run_all(contest, made).not_done == []
+    assert run_all(contest, made) == []
     assert {run.path.parts[-3] for run in made.started if run.path.parts[-2] == "default"} == {"a"}
-    assert sum(map(contest.n_runs, contest.plan.contestants)) >= len(made.started)
+    assert sum(map(contest.n_runs, contest.methods)) >= len(made.started)
     names = [row["name"] for row in comparison_record(contest)["rows"]]
     assert names == ["a", "b", "a as it comes"]
 
@@ -481,7 +342,7 @@ def test_the_default_settings_of_two_contestants_that_share_them_are_trained_onc
 def test_search_runs_have_no_settings_of_trackers(tmp_path):
     words = ["tracker=[tensorboard,wandb]", "tracker.wandb.project=x", "budget=3", "seeds=3"]
     contest, _ = contest_of(tmp_path, *words, a=70.0, b=60.0)
-    for run in contest.due():
+    for run in due(contest):
         tracked = [word for word in run.overrides if word.startswith("tracker")]
         assert tracked == (["tracker=[]"] if run.stage == "search" else words[:2])
 
@@ -507,7 +368,7 @@ def test_a_page_has_a_forest_the_numbers_and_a_paragraph_for_a_paper(tmp_path):
 
 
 def test_images_that_only_one_is_right_about_are_counted(tmp_path):
-    record = outcome(tmp_path, "budget=2", "finalists=0", "seeds=3", a=70.0, b=58.0)
+    record = outcome(tmp_path, "budget=2", "seeds=3", a=70.0, b=58.0)
     right = {
         row["name"]: [unpack(run["correct"]["knn_top1"]).tolist() for run in row["runs"]] for row in record["rows"]
     }
@@ -527,47 +388,25 @@ def test_images_that_only_one_is_right_about_are_counted(tmp_path):
 
 
 def test_a_terminal_has_one_line_that_is_rewritten_and_keeps_failures(tmp_path, capsys):
-    contest, made = contest_of(tmp_path, "budget=2", "finalists=0", "seeds=3", a=70.0, b=70.0)
+    contest, made = contest_of(tmp_path, "budget=2", "seeds=3", a=70.0, b=70.0)
     trial = Trial(minutes=2.0, memory="", is_finite=True, data={}, n_images=400)
     lines = Lines(contest, trials={"a": trial, "b": trial}, n_parallel=2, is_live=True)
-    run, *others = contest.due()
+    run, *others = due(contest)
     lines.begin([run, *others])
-    assert capsys.readouterr().out == "\r\x1b[2Ksearch: 4 runs; about 16 min 00 s to go in all"
+    assert capsys.readouterr().out == "\r\x1b[2Ksearch: 4 runs; about 24 min 00 s to go in all"
     made([run])
     lines.end(1, 4, run, None)
     lines.end(2, 4, others[0], "its data were away")
     lines.clear()
     first, last = capsys.readouterr().out.split("\n")
-    assert first.startswith("\r\x1b[2Ksearch: 4 runs, 1 done; about 1")
+    assert first.startswith("\r\x1b[2Ksearch: 4 runs, 1 done; about 2")
     assert first.endswith(f"\r\x1b[2K[2/4] {others[0]}: FAILED, see {others[0].log}: its data were away")
     assert last.startswith("\r\x1b[2Ksearch: 4 runs, 2 done; ")
     assert last.endswith("\r\x1b[2K")
 
 
-def test_looking_again_after_more_seeds_counts(tmp_path):
-    looks = []
-    for words in (["seeds=3"], ["seeds=5"], ["seeds=5"], ["seeds=6"]):
-        record = outcome(tmp_path, "budget=2", "finalists=0", *words, a=70.0, b=69.0)
-        looks.append(record["comparison"]["plan"]["looks"])
-    assert looks == [1, 2, 2, 3]
-    runs = [len(row["runs"]) for row in record["rows"][:2]]
-    assert runs == [6, 6]
-
-
-def test_another_metric_or_margin_is_another_look(tmp_path):
-    looks = []
-    for metric, *words in (["knn"], ["knn", "margin=2"], ["linear"], ["linear"]):
-        plan = read_plan(["loss=a,b", "seeds=3", f"metric={metric}_top1", *words])
-        contest = Contest(plan=plan, knobs={}, base=tmp_path / plan.folder("digits", plan.digest({})))
-        looks.append(number_of_looks(contest.base, plan))
-    assert looks == [1, 2, 3, 3]
-    base = tmp_path / plan.folder("mnist", plan.digest({}))
-    assert number_of_looks(base, plan) == 1
-    assert [number_of_looks(base, plan, names) for names in (["mnist"], ["mnist", "digits"], ["mnist"])] == [2, 3, 2]
-
-
 def test_an_undecided_page_says_what_it_would_take(tmp_path):
-    record = outcome(tmp_path, "seeds=3", "budget=2", "finalists=0", a=70.0, b=69.5)
+    record = outcome(tmp_path, "seeds=3", "budget=2", a=70.0, b=69.5)
     (claim,) = record["comparison"]["judged"]
     plan = read_plan(["loss=a,b", "seeds=3"])
     assert claim["verdict"] == "undecided"
@@ -601,3 +440,55 @@ def test_an_edge_is_said_if_both_finalists_lie_there(tmp_path):
     assert first == "b: temperature is at an edge of its range, 0 to 1; a wider one would be another comparison."
     assert last == "failed: x: a loss that is not finite"
     assert f"\n- {last}" in "".join(sections(record))
+
+
+def test_judgements_of_other_plans_metrics_margins_and_data_sets_share_the_level(tmp_path):
+    def look(*words: str, dataset: str = "digits", names: Sequence[str] = (), keep: bool = True) -> int:
+        plan = read_plan(["loss=a,b", *words])
+        return number_of_looks(tmp_path / plan.folder(dataset, plan.digest({})), plan, names, keep=keep)
+
+    linear = "metric=linear_top1"
+    plans = [["seeds=3"], ["seeds=5"], ["seeds=5"], ["seeds=5", "margin=2"], ["seeds=5", linear], ["seeds=5", linear]]
+    assert [look(*words) for words in plans] == [1, 2, 2, 3, 4, 4]
+    assert [look("seeds=6", keep=False), look("searches=2", "seeds=6", keep=False)] == [5, 5]
+    assert look(dataset="mnist") == 1
+    assert [look(dataset="mnist", names=names) for names in (["mnist"], ["mnist", "digits"], ["mnist"])] == [2, 3, 2]
+
+
+def edited(run: Run, **changed: Any) -> None:
+    file = run.path / "environment.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+
+
+def of_replaced_weights(run: Run) -> None:
+    file = run.path.parents[4] / "start.safetensors"
+    file.write_bytes(b"first")
+    config = yaml.safe_load((run.path / "config.yaml").read_text())
+    config["encoder"] = {**config["encoder"], "weights": str(file)}
+    (run.path / "config.yaml").write_text(yaml.safe_dump(config))
+    edited(run, weights=file_hash(file))
+    file.write_bytes(b"trained again")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (partial(edited, data="other"), "on other data than this comparison began with"),
+        (partial(edited, package="2"), "by other code than this comparison began with"),
+        (partial(edited, package="1", resumed_with=[{"package": "2"}]), "by other code than this comparison began"),
+        (partial(edited, modules={"my_loss": "2"}), "by other code than this comparison began with"),
+        (partial(edited, overrides=["temperature=0.123"]), "with other settings than belong there now"),
+        (of_replaced_weights, "from other weights or images of transfer than there are now"),
+    ],
+)
+def test_a_run_that_was_made_otherwise_is_refused_before_any_other_begins(tmp_path, change, said):
+    modules = {"contestants": {name: {"modules": {"my_loss": "1"}} for name in "ab"}}
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", made_of={"package": "1", **modules}, a=70.0, b=69.0)
+    made(due(contest)[:3])
+    change(made.started[1])
+    with pytest.raises(ConfigError, match=f"search, a, point 2 was trained {said}.*: try rm -r .* and the") as refused:
+        run_all(contest, made)
+    assert len(made.started) == 3
+    shutil.rmtree(re.search(r"rm -r (\S+)", str(refused.value))[1])
+    assert run_all(contest, made) == []
+    assert faults(comparison_record(contest)) == []

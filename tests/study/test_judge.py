@@ -13,10 +13,10 @@ from contrastive.study.compare.judge import (
     level_of,
     luck_of,
     planned_difference,
-    power_text,
     search_sd,
 )
 from contrastive.study.compare.plan import Plan, read_plan
+from contrastive.study.compare.progress import power_text
 from contrastive.study.render.sentences import sentence
 
 ALL = np.ones(40, dtype=bool)
@@ -51,7 +51,7 @@ def searched(names: str = "a,b", *words: str) -> Plan:
 
 def points(n: int, n_searches: int = 1, **more: float) -> list[dict[str, Any]]:
     """Searches of n points, as a record has them."""
-    return [{"points": [{}] * n, **({"more": more} if more else {})}] * n_searches
+    return [{"points": [{}] * n, "more": more or None}] * n_searches
 
 
 def judge(plan: Plan, searches: dict[str, Any] | None = None, **rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from contrastive.study.compare.judge import judge_comparison
-from contrastive.study.compare.plan import Contestant, plan_from_dict
+from contrastive.study.compare.outcome import plan_of
+from contrastive.study.compare.plan import Contestant
 from contrastive.study.frame import record_frame
 from contrastive.study.judge import judge
 from contrastive.study.record import read_record
@@ -65,7 +66,7 @@ def intervals_of(record: dict[str, Any]) -> set[Interval]:
             pairs = [{"better": a, "worse": b, "metric": metric, "gap": 0.0} for a, b in combinations(part.rows, 2)]
             found += judge(part, pairs)
     if "comparison" in record:
-        plan = plan_from_dict(record["comparison"]["plan"])
+        plan = plan_of(record)
         rows = {row["name"]: row["runs"] for row in record["rows"]}
         pairs = [tuple(Contestant(name=name, words=()) for name in pair) for pair in combinations(rows, 2)]
         for metric in (plan.metric, "linear_top1"):

@@ -9,8 +9,8 @@ from contrastive.config.check_types import typed
 from contrastive.config.messages import user_message
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result
+from contrastive.study.compare.contest import known_runs
 from contrastive.study.compare.engine import run_comparison
-from contrastive.study.compare.outcome import final_rows
 from contrastive.study.compare.progress import answer, base_of
 from contrastive.study.frame import runs
 from contrastive.study.render.datasets import sentences
@@ -66,10 +66,10 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
     """
     typed = [*words, *(f"{key}={_text(key, value)}" for key, value in settings.items())]
     try:
-        done = run_comparison(typed, folders=[] if config_dir is None else [Path(config_dir).resolve()], n_jobs=n_jobs)
-        if not_done := [text for own in done for text in own.not_done]:
+        folders = [] if config_dir is None else [Path(config_dir).resolve()]
+        contests, not_done = run_comparison(typed, folders=folders, n_jobs=n_jobs)
+        if not_done:
             raise ConfigError(f"{not_done[0]}: try the same call again, which continues")
-        contests = [own.contest for own in done]
         answer(contests)
     except Exception as error:
         message = user_message(error, words=typed)
@@ -80,8 +80,8 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
 
     base = base_of(contests)
     record = json.loads(base.with_name(f"{base.name}.json").read_text())
-    finals = dict.fromkeys(run.path for one in contests for _, _, own in final_rows(one) for run in own)
-    finished = [path for path in finals if read_result(path) is not None]
+    runs_of = [run for one in contests for own in one.methods for run in known_runs(one, own)]
+    finished = [run.path for run in runs_of if run.stage == "final" and read_result(run.path) is not None]
     return Comparison(
         path=base,
         claims=claims_of(record),

@@ -9,46 +9,46 @@ from typing import Any
 from contrastive.bits import unpack
 from contrastive.distributed.processor import pair_of
 from contrastive.run.run import Run
-from contrastive.study.compare.outcome import AS_IT_COMES
-from contrastive.study.compare.plan import Contestant, plan_from_dict
-from contrastive.study.compare.propose import left_to_find
-from contrastive.study.compare.space import is_same, read_knob
-from contrastive.study.compare.stages import Contest
+from contrastive.study.compare.contest import Contest, Method, Point
+from contrastive.study.compare.outcome import AS_IT_COMES, Record, more_of, plan_of
+from contrastive.study.compare.search import FINALISTS, first_points, n_points
+from contrastive.study.compare.space import read_knob
 from contrastive.study.record import correct_name
 
 NEAR = 0.006  # in points: figures of a record are rounded
 OF_A_MODEL = 0.2  # in points: another version of scikit-learn fits a little otherwise
-Record = Mapping[str, Any]
 
 
 def faults(record: Record, *, unsealed: bool = False) -> list[str]:
     """What the record of a comparison, on one data set or over several, lacks or contradicts, a few words each.
 
     Args:
-        unsealed: also take records of earlier versions, which have no hashes of code, settings and data.
+        unsealed: also take records without hashes of code, settings and data, as the first ones were.
     """
     if "datasets" in record:
         return [*_faults_over(record["datasets"], unsealed=unsealed)]
-    own, plan = record["comparison"], plan_from_dict(record["comparison"]["plan"])
-    names = [contestant.name for contestant in plan.contestants]
+    own, plan = record["comparison"], plan_of(record)
     rows = {row["name"]: row for row in record["rows"]}
-    missing = [name for name in names if name not in rows or len(own["searches"].get(name, ())) != plan.searches]
-    if missing or (plan.budget > 1 and not any(name.endswith(AS_IT_COMES) for name in rows)):
-        return [f"{name} is not whole" for name in missing or ["the row of default settings"]]
-    if strangers := rows.keys() - {*names, *(f"{name}{AS_IT_COMES}" for name in names)}:
+    names = [contestant.name for contestant in plan.contestants]
+    wanted = [*names, *(f"{name}{AS_IT_COMES}" for name in plan.as_they_come)]
+    missing = [name for name in names if len(own["searches"][name]) != plan.searches]
+    if missing := [*missing, *(name for name in wanted if name not in rows)]:
+        return [f"{name} is not whole" for name in missing]
+    if strangers := rows.keys() - wanted:
         return [f"{min(strangers)} is no contestant"]
-    knobs = {name: [read_knob(key, typed) for key, typed in ranges.items()] for name, ranges in own["knobs"].items()}
-    contest = Contest(plan=plan, knobs=knobs, base=Path())
-    made_of = (own.get("sealed") or {}).get("made_of")
+    made_of = own["sealed"].get("made_of")
     found = [] if made_of or unsealed else ["hashes of code, settings and data are missing"]
     if made_of and not record["table"].endswith(f"-{plan.digest(made_of)}-{plan.metric}"):
         found.append("its plan, code or settings are not those that its name has the hash of")
     found += [*_alike(record), *_images(record)]
-    for contestant in plan.contestants:
-        for i, search in enumerate(own["searches"][contestant.name] if plan.budget > 1 else []):
-            said = _search(contest, contestant, i, search, is_told=bool(made_of))
-            found += [f"{contestant.name}, search {i + 1}: {text}" for text in said]
-        found += _finals(record, contest, contestant, rows)
+    knobs = {name: [read_knob(key, typed) for key, typed in ranges.items()] for name, ranges in own["knobs"].items()}
+    methods = [Method(name=one.name, words=one.words, knobs=knobs[one.name]) for one in plan.contestants]
+    contest = Contest(plan=plan, methods=methods, base=Path())
+    for method in methods:
+        for i, search in enumerate(own["searches"][method.name] if plan.budget > 1 else []):
+            said = _search(contest, method, i, search, is_told=bool(made_of))
+            found += [f"{method.name}, search {i + 1}: {text}" for text in said]
+        found += _finals(record, contest, method, rows)
     return found
 
 
@@ -77,48 +77,42 @@ def _alike(record: Record) -> Iterator[str]:
 
 def _images(record: Record) -> Iterator[str]:
     """All final runs and points tell which images they were right about, or none does, and figures are their shares."""
-    own = record["comparison"]
-    metric, name = own["plan"]["metric"], correct_name(own["plan"]["metric"])
-    runs = [
-        (run["test"].get(metric), run.get("correct", {}).get(name)) for row in record["rows"] for run in row["runs"]
-    ]
+    own, metric = record["comparison"], record["comparison"]["plan"]["metric"]
+    runs = [(run["test"][metric], run.get("correct", {}).get(correct_name(metric)))
+            for row in record["rows"] for run in row["runs"]]  # fmt: skip
     points = [(point["values"][0], point["correct"]) for searches in own["searches"].values() for search in searches
               for point in search["points"] if point["values"][0] is not None]  # fmt: skip
     for kind, told in (("final runs", runs), ("points", points)):
-        if 0 < (n := sum(bits is None for _, bits in told)) < len(told):
-            yield f"{n} of {len(told)} {kind} do not tell their images"
-        n = sum(value is not None and bits is not None and abs(100 * float(unpack(bits).mean()) - value) > NEAR
-                for value, bits in told)  # fmt: skip
-        if n:
+        known = [(value, bits) for value, bits in told if bits is not None]
+        if 0 < len(known) < len(told):
+            yield f"{len(told) - len(known)} of {len(told)} {kind} do not tell their images"
+        if n := sum(abs(100 * float(unpack(bits).mean()) - value) > NEAR for value, bits in known):
             yield f"figures of {n} {kind} are not those of their images"
 
 
-def _search(contest: Contest, own: Contestant, i: int, search: Record, *, is_told: bool) -> Iterator[str]:
+def _search(contest: Contest, own: Method, i: int, search: Record, *, is_told: bool) -> Iterator[str]:
     """Points that are missing or others, and what was chosen of none of them."""
-    points = search["points"]
-    first = contest.first_points(own, i)
-    n = contest.plan.budget if contest.knobs[own.name] else 1
-    if len(points) != n or [point["point"] for point in points[: len(first)]] != first:
+    points, budget = search["points"], contest.plan.budget
+    first = first_points(own.knobs, budget, draw=i)
+    if len(points) != n_points(own.knobs, budget) or [point["point"] for point in points[: len(first)]] != first:
         yield "points are missing, or other ones than are searched"
         return
     last = [point for point in points if len(point["values"]) == 3]
     able = [point for point in points if point["values"][0] is not None]
-    if len(last) != min(contest.plan.finalists, len(able)):
+    if len(last) != min(FINALISTS, len(able)):
         yield "the finalists are not two points, with three seeds each"
         return
     worth = [mean(point["values"]) for point in last if None not in point["values"]]
     best = [point for point in last if None not in point["values"] and mean(point["values"]) >= max(worth) - NEAR]
-    chosen = next((point for point in best or last or able if point["point"] == search["chosen"]), None)
-    if chosen is None and (able or search["chosen"] is not None):
+    if search["chosen"] not in ([point["point"] for point in best or last] or [None]):
         yield "the chosen settings are not its best"
-    elif chosen is not None and is_told:
-        settings = chosen["point"] or chosen.get("default", {})
-        more, told = left_to_find(contest.knobs[own.name], points, settings) or {}, search.get("more") or {}
+    elif is_told:
+        more, told = more_of(own.knobs, search) or {}, search["more"] or {}
         if more.keys() != told.keys() or any(abs(more[key] - told[key]) > OF_A_MODEL for key in more):
             yield "what more search could bring does not follow from its points"
 
 
-def _finals(record: Record, contest: Contest, own: Contestant, rows: Mapping[str, Record]) -> Iterator[str]:
+def _finals(record: Record, contest: Contest, own: Method, rows: Mapping[str, Record]) -> Iterator[str]:
     """Final runs that are missing, there twice, or of other settings than were chosen."""
     said, plan = record["comparison"], contest.plan
     chosen = [search["chosen"] for search in said["searches"][own.name]]
@@ -129,11 +123,12 @@ def _finals(record: Record, contest: Contest, own: Contestant, rows: Mapping[str
     if said["failed"][own.name] != broke + empty:
         yield f"{own.name}: {said['failed'][own.name]} failed runs are counted, there are reasons for {broke}"
     yield from _row(rows[own.name], wanted, said["reasons"])
-    if (default := rows.get(f"{own.name}{AS_IT_COMES}")) is not None:
-        yield from _row(default, [(run, {}) for run in contest.final(own, 0, {})], said["reasons"])
+    if own.name in plan.as_they_come:
+        defaults = [(run, Point()) for run in contest.final(own, 0, {})]
+        yield from _row(rows[f"{own.name}{AS_IT_COMES}"], defaults, said["reasons"])
 
 
-def _row(row: Record, wanted: Sequence[tuple[Run, Mapping[str, str]]], reasons: Record) -> Iterator[str]:
+def _row(row: Record, wanted: Sequence[tuple[Run, Point]], reasons: Record) -> Iterator[str]:
     """The runs of a row against those that belong there, each with its chosen point."""
     points = {int(run.path.name.removeprefix("seed=")): point for run, point in wanted if str(run.path) not in reasons}
     seeds = [run["seed"] for run in row["runs"]]
@@ -144,7 +139,14 @@ def _row(row: Record, wanted: Sequence[tuple[Run, Mapping[str, str]]], reasons: 
     if len(set(weights)) < len(weights):
         yield f"{row['name']}: two of its runs have the same weights"
     for run in row["runs"]:
-        told = run.get("point", points[run["seed"]])
-        chosen = points[run["seed"]].items()  # of a group, such as the optimizer, a run tells None
-        if any(not is_same(told.get(key), typed) for key, typed in chosen if told.get(key, "") is not None):
+        told = [(run["point"].get(key, ""), typed) for key, typed in points[run["seed"]].items()]
+        if any(value is not None and not _is_same(value, typed) for value, typed in told):  # None: of a group
             yield f"{row['name']}, seed {run['seed']}: other settings than were chosen"
+
+
+def _is_same(value: Any, typed: str) -> bool:
+    """Whether a setting has the value that was typed."""
+    try:
+        return float(value) == float(typed)
+    except (TypeError, ValueError):
+        return str(value).lower() == typed.lower()

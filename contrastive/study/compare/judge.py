@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive.study.compare.plan import LEVEL, Plan
-from contrastive.study.compare.stages import figure, search_of
+from contrastive.study.compare.plan import Plan, search_of
 from contrastive.study.judge import MIN_SEEDS, Measured, Pairs, estimate, pairs_of
-from contrastive.study.record import correct_name
 from contrastive.study.statistics import (
     Estimate,
     Prior,
@@ -61,9 +59,6 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int], searches
 
     Args:
         failed: final runs of each contestant that failed.
-
-    Raises:
-        ConfigError: a run has no such metric.
     """
     judged = [_effect(plan, rows, searches, name, against) for name, against in plan.opponents]
     for claim in judged:
@@ -89,11 +84,10 @@ def judge_datasets(plan: Plan, judged: Sequence[Sequence[Mapping[str, Any]]], lo
         `judge_comparison`, n: data sets, each: the effect on each, ahead: on how many it is above 0, same, failed: the
         number of data sets on which a method failed, broke: the methods that did}
     """
-    levels = of_looks(LEVEL, plan, looks), of_looks(LEVEL, plan, looks + 1)
-    return [_over_datasets(claims, *levels, plan.margin) for claims in zip(*judged, strict=True)]
+    return [_over_datasets(claims, plan, looks) for claims in zip(*judged, strict=True)]
 
 
-def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, next_level: float, margin: float) -> Claim:
+def _over_datasets(claims: Sequence[Mapping[str, Any]], plan: Plan, looks: int) -> Claim:
     each = [claim["effect"] for claim in claims]
     known = [effect for effect in each if effect is not None]
     over: Claim = {
@@ -107,12 +101,10 @@ def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, next_level
         found = paired_estimate(known)
         over["effect"] = found.effect
         if found.error:
-            over |= answers(found, level, margin, over["gain"], over["gain_against"])
-            gain, gain_against = over["gain"], over["gain_against"]
-            over["found"] = effect_found(found, level) + max(gain, gain_against)
-            sd = found.error * math.sqrt(len(each))
-            over["decide"] = rows_that_decide(sd, 0.0, margin - gain - gain_against, level=next_level)
-    return _concluded(over, margin)
+            over |= _answers(found, level_of(plan, looks), plan.margin, over["gain"], over["gain_against"])
+            sd, width = found.error * math.sqrt(len(each)), plan.margin - over["gain"] - over["gain_against"]
+            over["decide"] = rows_that_decide(sd, 0.0, width, level=level_of(plan, looks + 1))
+    return _concluded(over, plan.margin)
 
 
 def _unjudged(name: str, against: str) -> Claim:
@@ -125,31 +117,23 @@ def _unjudged(name: str, against: str) -> Claim:
 
 
 def _concluded(claim: Claim, margin: float) -> Claim:
-    """The claim with its verdict, its numbers to four decimals."""
-    said = {**claim, "verdict": verdict_of(claim, margin)}
-    return {key: round(value, 4) if isinstance(value, float) else value for key, value in said.items()}
-
-
-def level_of(plan: Plan) -> float:
-    """The level of each interval."""
-    return of_looks(plan.level, plan, plan.looks)
-
-
-def next_level(plan: Plan) -> float:
-    """The level of each interval of a plan that would follow this one."""
-    return of_looks(LEVEL, plan, plan.looks + 1)
-
-
-def of_looks(level: float, plan: Plan, looks: int) -> float:
-    """The level of each interval of the last of so many judgements."""
-    return level / float(8 ** (looks - 1)) / max(1, len(plan.opponents))
-
-
-def verdict_of(claim: Mapping[str, Any], margin: float) -> str:
-    """What the interval of a claim shows; the same runs are equal."""
+    """The claim with its verdict, what the interval shows, and its numbers to four decimals; the same runs are
+    equal."""
+    said = "equal" if claim["same"] else verdict(claim["low"], claim["high"], margin=margin)
     if claim["failed"] or claim["effect"] is None:
-        return "failed"
-    return "equal" if claim["same"] else verdict(claim["low"], claim["high"], margin=margin)
+        said = "failed"
+    return {key: round(value, 4) if isinstance(value, float) else value for key, value in claim.items()} | {
+        "verdict": said
+    }
+
+
+def level_of(plan: Plan, looks: int | None = None) -> float:
+    """The level of each interval.
+
+    Args:
+        looks: of the last of so many judgements; None = those of the plan.
+    """
+    return plan.level / float(8 ** ((looks or plan.looks) - 1)) / max(1, len(plan.opponents))
 
 
 def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str) -> dict[str, Any]:
@@ -158,7 +142,7 @@ def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str)
     claim = _unjudged(name, against)
     if not pairs:
         return claim
-    values, bits = found = compared(pairs, name, against, plan.metric)
+    values, bits = found = compared(pairs, plan.metric)
     places = np.array([search_of(run["seed"]) for run, _ in pairs])
     claim["effect"] = found.effect
     claim["p_better"] = _probability(values, places)
@@ -188,17 +172,14 @@ def _judged(
     found, sd, prior_df = _estimate(each, places, of_search)
     if not found.error:
         return {"floor": floor}
-    level, margin = level_of(plan), plan.margin
     gain, gain_against = claim["gain"], claim["gain_against"]
-    enough = rows_that_decide(sd, floor, margin - gain - gain_against, level=next_level(plan), prior_df=prior_df)
-    return {
-        **answers(found, level, margin, gain, gain_against), "floor": floor, "decide": enough,
-        "found": effect_found(found, level) + max(gain, gain_against),
-    }  # fmt: skip
+    width, then = plan.margin - gain - gain_against, level_of(plan, plan.looks + 1)
+    enough = rows_that_decide(sd, floor, width, level=then, prior_df=prior_df)
+    return {**_answers(found, level_of(plan), plan.margin, gain, gain_against), "floor": floor, "decide": enough}
 
 
-def answers(found: Estimate, level: float, margin: float, ahead: float, behind: float) -> dict[str, float]:
-    """The interval of an effect, its corrected p, and how likely each answer is.
+def _answers(found: Estimate, level: float, margin: float, ahead: float, behind: float) -> dict[str, float]:
+    """The interval of an effect, its corrected p, how likely each answer is, and the effect that is found with 80 %.
 
     Args:
         level: of the interval.
@@ -212,6 +193,7 @@ def answers(found: Estimate, level: float, margin: float, ahead: float, behind: 
     return {
         "effect": found.effect, "low": found.effect - half - behind, "high": found.effect + half + ahead,
         "p": min(1.0, 2 * tail * ALL / level), "worse": worse, "within": at_most - worse, "better": 1 - at_most,
+        "found": effect_found(found, level) + max(ahead, behind),
     }  # fmt: skip
 
 
@@ -252,7 +234,7 @@ def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
         searches: of one contestant, as a record has them.
         accuracy: of its final runs, in percent.
     """
-    told = [search["more"] for search in searches if search.get("more")]
+    told = [search["more"] for search in searches if search["more"]]
     if told and len(told) == len(searches):
         spreads = [(more["high"] - more["low"]) / RANGE_IN_SDS for more in told]
         return Luck(mean(spread**2 for spread in spreads), mean(more["mean"] for more in told))
@@ -268,24 +250,19 @@ def search_sd(n_points: int, accuracy: float) -> float:
     return SEARCH_SD * slope * min(1.0, SEARCH_POINTS / n_points)
 
 
-def _figure(name: str, run: Mapping[str, Any], metric: str) -> Measured:
-    value = figure(run["test"], metric, of=f"{name}, seed {run['seed']},")
-    return Measured(value, run.get("correct", {}).get(correct_name(metric)))
-
-
 def paired_runs(rows: Rows, name: str, against: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """The final runs of two contestants with common seeds."""
     ours, theirs = ({run["seed"]: run for run in rows[key]} for key in (name, against))
     return [(ours[place], theirs[place]) for place in sorted(ours.keys() & theirs.keys())]
 
 
-def compared(pairs: Sequence[tuple[Any, Any]], name: str, against: str, metric: str) -> Pairs:
-    """The figures of pairs of runs, and their images.
+def compared(pairs: Sequence[tuple[Any, Any]], metric: str) -> Pairs:
+    """The figures of pairs of runs, and their images."""
 
-    Raises:
-        ConfigError: a run has no such metric.
-    """
-    return pairs_of([(_figure(name, ours, metric), _figure(against, theirs, metric)) for ours, theirs in pairs])
+    def measured(run: Mapping[str, Any]) -> Measured:
+        return Measured(run["test"][metric], run.get("correct", {}).get(metric))
+
+    return pairs_of([(measured(ours), measured(theirs)) for ours, theirs in pairs])
 
 
 def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> float:
@@ -311,18 +288,3 @@ def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> flo
     of_search = math.sqrt(2) * search_sd(plan.budget, accuracy)
     sd = math.hypot(of_search, of_seeds / math.sqrt(plan.seeds))
     return effect_found(of_rows(sd, floor, plan.searches, SEARCH_DF), level_of(plan))
-
-
-def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
-    """What a plan can find, and what that rests on.
-
-    Args:
-        accuracy: about that of the runs so far; None = none is done.
-    """
-    about = "these settings" if plan.budget == 1 else "methods"
-    at = "50 % accuracy, until a run tells" if accuracy is None else f"{accuracy:.0f} % accuracy"
-    points = planned_difference(plan, n_images, 50.0 if accuracy is None else accuracy)
-    return (
-        f"detects a difference of {points:.1f} points between {about} with 80 % power ({n_images:,} test images, "
-        f"{at}, the spread of our records)"
-    )

@@ -1,8 +1,9 @@
-"""The record of a comparison: the final runs as a table's, and every run of its searches."""
+"""The record of a comparison: the final runs as a table's, every run of its searches, and what these say."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,140 +13,86 @@ from contrastive.run.figures import KNN, LINEAR
 from contrastive.run.run import Run, read_run
 from contrastive.schema import read_json
 from contrastive.study.collect import finished_runs, record_of
-from contrastive.study.compare.judge import judge_comparison, judge_datasets
-from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
-from contrastive.study.compare.propose import left_to_find
+from contrastive.study.compare.contest import Contest, Method, Searched, failure_of, known_runs, searched
+from contrastive.study.compare.judge import Claim, judge_comparison, judge_datasets
+from contrastive.study.compare.plan import Contestant, Plan
 from contrastive.study.compare.seal import read_sealed
-from contrastive.study.compare.stages import WORST, Contest
+from contrastive.study.compare.search import Tried, left_to_find
+from contrastive.study.compare.space import Knob
 from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
 LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin] of every judgement so far
 METRICS = {KNN: "kNN", LINEAR: "linear probe"}
+Record = Mapping[str, Any]
 
 
-def final_rows(contest: Contest) -> list[tuple[Contestant, Row, list[Run]]]:
-    """Each contestant with its final runs, then those of the default settings, once for all that share these."""
-    plan = contest.plan
-    rows = [
-        (own, Row(name=own.name, overrides=(*own.fixed, *_chosen_words(contest, own))), _final_runs(contest, own))
-        for own in plan.contestants
-    ]
-    rows += [
-        (own, Row(name=f"{own.name}{AS_IT_COMES}", overrides=own.fixed), contest.final(own, 0, {}))
-        for own in plan.contestants
-        if contest.has_defaults(own)
-    ]
-    return rows
+def plan_of(record: Record) -> Plan:
+    """The plan of a comparison."""
+    said = record["comparison"]["plan"]
+    contestants = tuple(Contestant(**{**own, "words": tuple(own["words"])}) for own in said["contestants"])
+    return Plan(**{**said, "contestants": contestants, "common": tuple(said["common"])})
 
 
 def comparison_record(contest: Contest) -> dict[str, Any]:
     """The record of a comparison whose runs are done, plain containers for JSON."""
-    plan, rows = contest.plan, final_rows(contest)
-    finished = [finished_runs(run.path for run in runs) for _, _, runs in rows]
-    metrics = {metric: METRICS.get(metric, metric) for metric in shown_metrics(contest)}
-    named = [(row, runs) for (_, row, _), runs in zip(rows, finished, strict=True)]
+    plan = contest.plan
+    states = {own.name: [searched(contest, own, i) for i in range(plan.searches)] for own in contest.methods}
+    finals = {own.name: _final_runs(contest, own, states[own.name]) for own in contest.methods}
+    rows = [(own, own.name, _chosen_words(states[own.name]), finals[own.name]) for own in contest.methods]
+    rows += [(own, f"{own.name}{AS_IT_COMES}", [], contest.final(own, 0, {}))
+             for own in contest.methods if own.name in plan.as_they_come]  # fmt: skip
+    finished = [finished_runs(run.path for run in runs) for *_, runs in rows]
+    known: dict[str, float] = next((state.result["test"] for runs in finished for state in runs.values()), {})
+    metrics = {plan.metric: METRICS.get(plan.metric, plan.metric)}
+    metrics |= {metric: name for metric, name in METRICS.items() if metric in known}  # without a verdict
+    named = [(Row(name=name, overrides=(*own.words, *chosen)), runs)
+             for (own, name, chosen, _), runs in zip(rows, finished, strict=True)]  # fmt: skip
     record = record_of(contest.base.name, named, metrics)
-    for (own, _, _), runs, made in zip(rows, finished, record["rows"], strict=True):
+    for (own, *_), runs, made in zip(rows, finished, record["rows"], strict=True):
         for run, state in zip(made["runs"], runs.values(), strict=True):
-            run["point"] = {knob.key: flatten(state.config).get(knob.key) for knob in contest.knobs[own.name]}
+            run["point"] = {knob.key: flatten(state.config).get(knob.key) for knob in own.knobs}
+    broken = {run: reason for own in contest.methods for run in known_runs(contest, own)
+              if (reason := failure_of(run)) is not None}  # fmt: skip
     record |= {
         "title": f"{_contestants(plan)} on {contest.dataset}",
         "comparison": {
             "plan": {**asdict(plan), "looks": number_of_looks(contest.base, plan)},
-            "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
-            "reasons": contest.failures,
-            "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
-            "left_alone": contest.left_alone, "folders": [_from_here(folder) for folder in contest.folders],
+            "failed": {name: sum(run in broken for run in runs) + _n_left_out(plan, states[name])
+                       for name, runs in finals.items()},
+            "reasons": {str(run.path.relative_to(contest.base)): reason for run, reason in broken.items()},
+            "knobs": {own.name: {knob.key: knob.typed for knob in own.knobs} for own in contest.methods},
+            "left_alone": {own.name: own.left_alone for own in contest.methods},
+            "folders": [_from_here(folder) for folder in contest.folders],
             "sealed": read_sealed(contest.base),
-            "searches": {
-                own.name: [_search(contest, own, i) for i in range(plan.searches)] for own in plan.contestants
-            },
+            "searches": {own.name: [_search(contest, own, i, state) for i, state in enumerate(states[own.name])]
+                         for own in contest.methods},
         },
     }  # fmt: skip
     record["comparison"]["judged"] = judged_again(record)
     return record
 
 
-def judged_again(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def judged_again(record: Record) -> list[Claim]:
     """The verdicts of a record, computed from its runs; those over data sets, from the verdicts on each."""
     if "datasets" in record:
-        parts = [part["comparison"] for part in record["datasets"].values()]
-        judged = judge_datasets(plan_from_dict(parts[0]["plan"]), [own["judged"] for own in parts], record["looks"])
+        parts = list(record["datasets"].values())
+        judged = judge_datasets(plan_of(parts[0]), [own["comparison"]["judged"] for own in parts], record["looks"])
     else:
-        own = record["comparison"]
-        rows = {row["name"]: row["runs"] for row in record["rows"]}
-        judged = judge_comparison(plan_from_dict(own["plan"]), rows, own["failed"], own["searches"])
+        own, rows = record["comparison"], {row["name"]: row["runs"] for row in record["rows"]}
+        judged = judge_comparison(plan_of(record), rows, own["failed"], own["searches"])
     return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
 
 
-def over_datasets(parts: Mapping[str, Mapping[str, Any]], base: Path) -> dict[str, Any]:
+def over_datasets(parts: Mapping[str, Record], base: Path) -> dict[str, Any]:
     """The record of a comparison over data sets, made of the finished record on each.
 
     Args:
         base: its folder would be; with the other ones of these methods beside it, it shares the level.
     """
-    plan = plan_from_dict(next(iter(parts.values()))["comparison"]["plan"])
+    plan = plan_of(next(iter(parts.values())))
     record = {"table": base.name, "looks": number_of_looks(base, plan, sorted(parts)), "datasets": dict(parts)}
     return {**record, "title": f"{_contestants(plan)} over {len(parts)} data sets", "judged": judged_again(record)}
-
-
-def _contestants(plan: Plan) -> str:
-    names = [own.name for own in plan.contestants]
-    return " against ".join(names) if len(names) < 4 else f"{len(names)} methods"
-
-
-def shown_metrics(contest: Contest) -> list[str]:
-    """The judged metric, then what else of kNN and linear probe the final runs have; without a verdict."""
-    run = next((run for own in contest.plan.contestants for run in _final_runs(contest, own)), None)
-    known = read_run(run.path).result.get("test", {}) if run else {}
-    return list(dict.fromkeys([contest.plan.metric, *(metric for metric in METRICS if metric in known)]))
-
-
-def _n_failed(contest: Contest, own: Contestant) -> int:
-    """Final runs that failed, or that a search without a point to train left out."""
-    plan = contest.plan
-    empty = sum(contest.chosen(own, search) is None for search in range(plan.searches)) if plan.searches > 1 else 0
-    broke = sum(contest.failure(run) is not None for run in _final_runs(contest, own))
-    return broke + empty * plan.seeds
-
-
-def _final_runs(contest: Contest, own: Contestant) -> list[Run]:
-    """The final runs of a contestant in all searches."""
-    runs = []
-    for search in range(contest.plan.searches):
-        if (chosen := contest.chosen(own, search)) is not None:
-            runs += contest.final(own, search, chosen)
-    return runs
-
-
-def _chosen_words(contest: Contest, own: Contestant) -> list[str]:
-    """The settings that a contestant's only search chose; of several searches each has its own."""
-    chosen = contest.chosen(own, 0) if contest.plan.searches == 1 else None
-    return [f"{key}={value}" for key, value in chosen.items()] if chosen else []
-
-
-def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
-    """Every point with the values of its runs on the held-out images, in percent, null for one that failed, with the
-    minutes that each of them took, and which images the first was right about."""
-    tried, chosen = contest.tried(own, search) or [], contest.chosen(own, search)
-    points = []
-    for i, point in enumerate(tried):
-        runs = contest.runs_of_point(own, search, i, point.point)[: len(point.values)]
-        results = [read_run(run.path).result for run in runs]
-        points.append({
-            "point": point.point,
-            **({} if point.point else {"default": contest.settings(own, {})}),
-            "values": [None if value == WORST else round(value, 4) for value in point.values],
-            "minutes": [round(result["time"]["seconds"] / 60, 2) if result else None for result in results],
-            "correct": results[0].get("correct", {}).get(contest.plan.metric),
-        })  # fmt: skip
-    more = None if chosen is None else left_to_find(contest.knobs[own.name], points, contest.settings(own, chosen))
-    return {"points": points, "chosen": chosen, **({} if more is None else {"more": more})}
-
-
-def _from_here(folder: Path) -> str:
-    return str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
 
 
 def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = (), *, keep: bool = True) -> int:
@@ -165,3 +112,63 @@ def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = (), *, kee
         file.parent.mkdir(exist_ok=True)
         write_text(file, json.dumps(looks))
     return 1 + looks.index(now)
+
+
+def more_of(knobs: Sequence[Knob], search: Record) -> dict[str, float] | None:
+    """What more of a search of a record could bring, see `left_to_find`; None where nothing is chosen, too."""
+    tried = [
+        Tried(_settings(point), [-inf if value is None else value for value in point["values"]])
+        for point in search["points"]
+    ]
+    chosen = next((_settings(point) for point in search["points"] if point["point"] == search["chosen"]), None)
+    return None if chosen is None else left_to_find(knobs, tried, chosen)
+
+
+def _settings(point: Record) -> Mapping[str, Any]:
+    """The values of what is searched at a point of a record; that of the default settings has no words."""
+    found: Mapping[str, Any] = point["point"] or point.get("default", {})
+    return found
+
+
+def _search(contest: Contest, own: Method, search: int, state: Searched) -> dict[str, Any]:
+    """Every point with the values of its runs on the held-out images, in percent, null for one that failed, with the
+    minutes that each of them took, and which images the first was right about."""
+    points = []
+    for i, (point, tried) in enumerate(zip(state.points, state.tried, strict=True)):
+        runs = contest.searched(own, search, i, point)[: len(tried.values)]
+        results = [read_run(run.path).result for run in runs]
+        points.append({
+            "point": point,
+            **({} if point else {"default": own.defaults}),
+            "values": [None if value == -inf else round(value, 4) for value in tried.values],
+            "minutes": [round(result["time"]["seconds"] / 60, 2) if result else None for result in results],
+            "correct": results[0].get("correct", {}).get(contest.plan.metric),
+        })  # fmt: skip
+    said = {"points": points, "chosen": state.chosen}
+    return {**said, "more": more_of(own.knobs, said)}
+
+
+def _final_runs(contest: Contest, own: Method, states: Sequence[Searched]) -> list[Run]:
+    """The final runs of a contestant in all searches."""
+    chosen = [(i, state.chosen) for i, state in enumerate(states) if state.chosen is not None]
+    return [run for i, point in chosen for run in contest.final(own, i, point)]
+
+
+def _n_left_out(plan: Plan, states: Sequence[Searched]) -> int:
+    """Final runs that searches without a point to train left out; of a single search there is no run at all."""
+    return sum(state.chosen is None for state in states) * plan.seeds if plan.searches > 1 else 0
+
+
+def _chosen_words(states: Sequence[Searched]) -> list[str]:
+    """The settings that a contestant's only search chose; of several searches each has its own."""
+    chosen = states[0].chosen if len(states) == 1 else None
+    return [f"{key}={value}" for key, value in chosen.items()] if chosen else []
+
+
+def _contestants(plan: Plan) -> str:
+    names = [own.name for own in plan.contestants]
+    return " against ".join(names) if len(names) < 4 else f"{len(names)} methods"
+
+
+def _from_here(folder: Path) -> str:
+    return str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)

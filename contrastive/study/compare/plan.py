@@ -22,14 +22,16 @@ from contrastive.run.figures import KNN
 
 EXAMPLE = "try contrastive compare loss=nt_xent,debiased_pos"
 AUTO = 0  # a budget that follows from the knobs
-SMALL = 8  # points, from which on a model proposes some
-NUMBERS = {"searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float}
+# {number: (its type, the least, what to try)}
+NUMBERS: dict[str, tuple[type[int] | type[float], float, str]] = {
+    "searches": (int, 1, "1"), "budget": (int, 1, "auto"), "seeds": (int, 3, "8"), "margin": (float, 0.01, "1"),
+}  # fmt: skip
 OWN = {*NUMBERS, "metric", "rows"}
 CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "dry_run")  # which the protocol sets
-MAX_SEEDS = 500
-BATCH = 4  # points that a model proposes at a time
 LEVEL = 0.045  # of a judgement; what is left of 5 % is for those of changed plans, an eighth of the level each time
-LEVEL_ON_THE_WAY = math.erfc(2.1 / math.sqrt(2))  # of the last one, where six rows and more were judged on the way
+# A seed tells its place: (search + 1) · 1000 + 0, 1, 2 for the search and its finalists, + 100, 101, ...
+# for the final runs. So no final run repeats a seed that chose the settings, nor one of another search (up to 900).
+SEEDS_OF_A_SEARCH, FIRST_FINAL = 1000, 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +39,13 @@ class Contestant:
     """A method: its name, and the words that make it.
 
     Attributes:
-        words: settings, and ranges of what is searched for this contestant alone.
+        words: its settings.
+        ranges: {setting: range} of what is searched for this contestant alone.
     """
 
     name: str
     words: tuple[str, ...]
-
-    @property
-    def fixed(self) -> tuple[str, ...]:
-        """The words that are no ranges."""
-        return tuple(word for word in self.words if not _parsed(word).is_sweep_override())
-
-    @property
-    def ranges(self) -> dict[str, str]:
-        """{setting: range}"""
-        searched = (word for word in self.words if word not in self.fixed)
-        return {key_of(word): word.partition("=")[2] for word in searched}
+    ranges: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,42 +57,28 @@ class Plan:
         ranges: {setting: range} that replace those of configs/search.
         budget: runs of a search for each contestant, the default settings among them; 1 = nothing is searched, AUTO =
             not yet known.
-        finalists: 2 points get two more seeds, or none and the best single run is chosen.
         seeds: final runs of each contestant and search.
         searches: how often everything is repeated with other points, held-out images and seeds.
         metric: on which points are chosen and contestants judged.
         margin: points within which two contestants are equal.
         looks: how often plans of these contestants were judged, which share the level.
         level: of the first of them.
-        proposes: whether a model proposes points; searches of earlier versions have a Sobol sequence alone.
     """
 
     contestants: tuple[Contestant, ...]
     common: tuple[str, ...] = ()
-    ranges: dict[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, str] = field(default_factory=dict)
     budget: int = AUTO
-    finalists: int = 2
     seeds: int = 8
     searches: int = 1
     metric: str = KNN
     margin: float = 1.0
     looks: int = 1
     level: float = LEVEL
-    proposes: bool = True
 
     def __post_init__(self) -> None:
-        least = {"budget": AUTO, "seeds": 3, "searches": 1, "looks": 1}
-        for key, smallest in least.items():
-            if (value := getattr(self, key)) < smallest:
-                raise ConfigError(f"{key} must be at least {smallest}, got {value}: try {key}={smallest}")
         if self.budget == 1 and self.searches > 1:
             raise ConfigError("budget=1 searches nothing that could be repeated: try searches=1")
-        if self.finalists not in (0, 2):
-            raise ConfigError(f"finalists must be 2 or 0, got {self.finalists}: try finalists=2")
-        if self.seeds > MAX_SEEDS:
-            raise ConfigError(f"seeds must be at most {MAX_SEEDS}, got {self.seeds}: try seeds=8")
-        if self.margin <= 0:
-            raise ConfigError(f"margin must be above 0, got {self.margin}: try margin=1")
         if not re.fullmatch(r"\w+_top\d", self.metric):
             raise ConfigError(f"metric must be an accuracy of an evaluator, got {self.metric}: try metric=linear_top1")
 
@@ -109,14 +88,23 @@ class Plan:
         return self.metric.rpartition("_")[0]
 
     @property
-    def n_first(self) -> int:
-        """Points of a search that follow from no value: a quarter of them, and five at the least."""
-        return max(5, math.ceil(self.budget / 4)) if self.proposes and self.budget >= SMALL else self.budget
-
-    @property
     def opponents(self) -> list[tuple[str, str]]:
         """(contestant, the one that it is judged against)."""
         return [(other.name, self.contestants[0].name) for other in self.contestants[1:]]
+
+    @property
+    def as_they_come(self) -> list[str]:
+        """The contestants that also run with their default settings: of those that share them the first; none where
+        these are all that runs."""
+        first: dict[tuple[str, ...], str] = {}
+        for own in self.contestants:
+            first.setdefault(own.words, own.name)
+        return list(first.values()) if self.budget > 1 else []
+
+    def final_seeds(self, search: int) -> range:
+        """The seeds of the final runs of a search."""
+        first = first_seed(search) + FIRST_FINAL
+        return range(first, first + self.seeds)
 
     def folder(self, dataset: str, digest: str) -> str:
         """A name for the runs: what is compared on what, and the `digest`. More seeds, searches or looks go on in the
@@ -131,8 +119,7 @@ class Plan:
             made_of: of each contestant, all that its runs depend on.
         """
         places = sorted(word for word in self.common if key_of(word) in ("dataset.root", "dataset.test"))
-        names = [(contestant.name, 0) for contestant in self.contestants]  # 0: one draw of points and seeds for all
-        described = [names, self.budget, self.finalists, places, made_of, *([BATCH] if self.proposes else [])]
+        described = [[own.name for own in self.contestants], self.budget, places, made_of]
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
     def command(self, folders: Sequence[str] = ()) -> str:
@@ -142,26 +129,35 @@ class Plan:
             folders: those of --config-dir.
         """
         listed = [*itertools.takewhile(lambda own: own.words == (f"loss={own.name}",), self.contestants)]
-        listed = listed if len(listed) > 1 or len(self.contestants) == 1 else []
-        others = self.contestants[len(listed) :]
-        rows = {own.name: " ".join(own.words) for own in others}
+        listed = [own for own in listed if not own.ranges] if len(listed) > 1 or len(self.contestants) == 1 else []
+        rows = {own.name: " ".join([*own.words, *_typed(own.ranges)]) for own in self.contestants[len(listed) :]}
         words = [f"loss={','.join(own.name for own in listed)}"] if listed else []
         if rows:
             words.append(f"rows={yaml.safe_dump(rows, default_flow_style=True, sort_keys=False, width=10**6).strip()}")
-        words += [*self.common, *(f"{key}={value}" for key, value in self.ranges.items())]
+        words += [*self.common, *_typed(self.ranges)]
         words += [f"{name}={getattr(self, name):g}" for name in NUMBERS if name != "budget" or self.budget]
         words += [f"metric={self.metric}"]
         own = [word for folder in folders for word in ("--config-dir", folder)]
         return " ".join(["contrastive compare", *map(_quoted, [*words, *own])])
 
 
-def auto_budget(knobs: Mapping[str, Sequence[Any]]) -> int:
+def first_seed(search: int) -> int:
+    """The seed of the points of a search, counted from 0."""
+    return SEEDS_OF_A_SEARCH * (search + 1)
+
+
+def search_of(seed: int) -> int:
+    """The search that a final seed belongs to, counted from 0."""
+    return seed // SEEDS_OF_A_SEARCH - 1
+
+
+def auto_budget(knobs: Sequence[Sequence[Any]]) -> int:
     """Points for each contestant: eight for each knob of the one with most, and eight more; 1 where none has any.
 
     Args:
         knobs: of each contestant.
     """
-    most = max(map(len, knobs.values()), default=0)
+    most = max(map(len, knobs), default=0)
     return 8 * (most + 1) if most else 1
 
 
@@ -170,27 +166,16 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^\w.=+-]+", "-", name)
 
 
-def plan_from_dict(content: dict[str, Any]) -> Plan:
-    """The plan that a record has, also one of an earlier version: with the points that were proposed at a time, 0 or
-    none of a search without a model, and the rows after which it was judged for the last time."""
-    known = {key: value for key, value in content.items() if key in Plan.__dataclass_fields__}
-    if "proposes" not in content:
-        known["proposes"] = bool(content.get("batch"))
-        known["level"] = LEVEL_ON_THE_WAY if content.get("planned", 0) >= 6 else LEVEL
-    contestants = tuple(Contestant(name=own["name"], words=tuple(own["words"])) for own in content["contestants"])
-    return Plan(**{**known, "contestants": contestants, "common": tuple(content["common"])})
-
-
 def read_plans(words: Sequence[str]) -> list[Plan]:
     """A plan for each data set of `dataset=a,b`; one plan where there is no such list.
 
     Raises:
         ConfigError: as `read_plan`, a data set is there twice, or there is one contestant alone.
     """
-    lists = [word for word in words if key_of(word) == "dataset" and _is_list(_parsed(word))]
+    lists = [items for word in words if key_of(word) == "dataset" and (items := _items(_parsed(word)))]
     if not lists:
         return [read_plan(words)]
-    names = _split(lists[-1].partition("=")[2])
+    names = lists[-1]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"dataset={twice} is there twice: try each data set once")
     common = [word for word in words if key_of(word) != "dataset"]
@@ -213,34 +198,28 @@ def read_plan(words: Sequence[str]) -> Plan:
     common, ranges = [], {}
     for word in words:
         key, _, value = word.partition("=")
-        if key in OWN:
-            own[key] = _own(key, value)
-            continue
         if key in CHOSEN_HERE or key.startswith("hydra"):
             instead = "seeds=8" if key == "seed" else "it without this word"
             raise ConfigError(f"{key} is set by the comparison: try {instead}")
-        if near := get_close_matches(key, OWN, n=1, cutoff=0.8):
+        if key in OWN:
+            own[key] = _number(key, value) if key in NUMBERS else _rows(value) if key == "rows" else value
+        elif near := get_close_matches(key, OWN, n=1, cutoff=0.8):
             raise ConfigError(f"there is no setting {key}: did you mean {near[0]}? try {near[0]}={value}")
-        override = _parsed(word)
-        if _is_list(override):
-            lists.append([f"{key}={item}" for item in _split(value)])
+        elif items := _items(override := _parsed(word)):
+            lists.append([f"{key}={item}" for item in items])
         elif override.is_sweep_override():
             ranges[key] = value
         else:
             common.append(word)
-    contestants = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else []
-    rows = [_row(name, str(text)) for name, text in (own.pop("rows", None) or {}).items()]
-    contestants = [*(contestants or _beside(rows, common)), *rows]
+    rows = own.pop("rows", [])
+    listed = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else _beside(rows, common)
+    contestants = (*listed, *rows)
     if not contestants:
         raise ConfigError(f"nothing is compared: {EXAMPLE}")
-    names = [contestant.name for contestant in contestants]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"two contestants are called {twice}: try other names in rows")
-    if len({folder_name(name).lower() for name in names}) < len(names):  # some disks do not tell A from a
-        raise ConfigError(f"{' and '.join(names)} differ in signs or case alone, and name folders: try other names")
-    if own.get("budget") == 1:
-        own["finalists"] = 0
-    return Plan(contestants=tuple(contestants), common=tuple(common), ranges=ranges, **own)
+    folders = [folder_name(contestant.name).lower() for contestant in contestants]  # some disks do not tell A from a
+    if twice := [one.name for one, folder in zip(contestants, folders, strict=True) if folders.count(folder) > 1]:
+        raise ConfigError(f"{twice[0]} and {twice[1]} would have one folder: try other names in rows")
+    return Plan(contestants=contestants, common=tuple(common), ranges=ranges, **own)
 
 
 def _beside(rows: Sequence[Contestant], common: list[str]) -> list[Contestant]:
@@ -250,37 +229,41 @@ def _beside(rows: Sequence[Contestant], common: list[str]) -> list[Contestant]:
     if alone is None:
         return []
     key, _, name = alone.partition("=")
-    lacking = [row.name for row in rows if not _sets(row, key)]
-    if 0 < len(lacking) < len(rows):
-        raise ConfigError(f"some rows name a {key} and {lacking[0]} names none: try {alone} in {lacking[0]}, too")
-    if lacking:
+    if not all(any(key_of(word) == key for word in row.words) for row in rows):
         return []
     common.remove(alone)
     return [Contestant(name=name, words=(alone,))]
 
 
-def _own(key: str, value: str) -> Any:
+def _number(key: str, value: str) -> float:
+    """A number of the protocol."""
+    kind, least, instead = NUMBERS[key]
     if (key, value) == ("budget", "auto"):
         return AUTO
-    if key in NUMBERS:
-        try:
-            number = NUMBERS[key](value)
-        except ValueError:
-            raise ConfigError(f"{key} must be a number, got {value}: try {key}={3 if key != 'margin' else 1}") from None
-        if key == "budget" and number <= 0:
-            raise ConfigError(f"budget must be above 0, got {value}: try budget=auto")
-        return number
-    if key == "rows":
-        try:
-            rows = yaml.safe_load(value)
-        except yaml.YAMLError:
-            rows = None
-        if not isinstance(rows, dict):
-            raise ConfigError(
-                f"rows names contestants, got {value}: try rows=\"{{pushed: 'loss=nt_xent loss.push=2'}}\""
-            )
-        return rows
-    return value
+    try:
+        number = float(kind(value))
+    except ValueError:
+        number = math.nan
+    if not number >= least:
+        raise ConfigError(f"{key} must be a number of at least {least}, got {value}: try {key}={instead}")
+    return kind(number)
+
+
+def _rows(value: str) -> list[Contestant]:
+    """The contestants of `rows`; the words of one are apart by spaces."""
+    try:
+        rows = yaml.safe_load(value)
+    except yaml.YAMLError:
+        rows = None
+    if not isinstance(rows, dict):
+        raise ConfigError(f"rows names contestants, got {value}: try rows=\"{{pushed: 'loss=nt_xent loss.push=2'}}\"")
+    found = []
+    for name, text in rows.items():
+        words = {word: _parsed(word) for word in re.split(r"\s+(?=[^\s=,()]+=)", str(text).strip()) if word}
+        ranges = {key_of(word): word.partition("=")[2] for word, own in words.items() if own.is_sweep_override()}
+        settings = tuple(word for word in words if key_of(word) not in ranges)
+        found.append(Contestant(name=str(name), words=settings, ranges=ranges))
+    return found
 
 
 def _parsed(word: str) -> Override:
@@ -290,33 +273,10 @@ def _parsed(word: str) -> Override:
         raise ConfigError(f"{word} is not KEY=VALUE, or its value has signs that want quotes: {EXAMPLE}") from error
 
 
-def _is_list(override: Override) -> bool:
-    """Whether its value is a comma list."""
+def _items(override: Override) -> list[str]:
+    """The items of a comma list; none of another value."""
     value = override.value()
-    return isinstance(value, ChoiceSweep) and bool(value.simple_form)
-
-
-def _quoted(word: str) -> str:
-    """The word as a shell takes it: in double quotes if it has single ones inside."""
-    return f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word)
-
-
-def _split(value: str, at: str = ",") -> list[str]:
-    """The items of a list; commas, or what it is split at, inside of brackets and quotes do not count."""
-    items, depth, quote, start = [], 0, "", 0
-    for i, letter in enumerate(value):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in "[{(":
-            depth += 1
-        elif letter in "]})":
-            depth -= 1
-        elif letter == at and depth == 0:
-            items.append(value[start:i].strip())
-            start = i + 1
-    return [*items, value[start:].strip()]
+    return list(override.sweep_string_iterator()) if isinstance(value, ChoiceSweep) and value.simple_form else []
 
 
 def _named(chosen: Sequence[str], lists: Sequence[Sequence[str]]) -> Contestant:
@@ -329,10 +289,10 @@ def _named(chosen: Sequence[str], lists: Sequence[Sequence[str]]) -> Contestant:
     return Contestant(name=" ".join(short), words=tuple(chosen))
 
 
-def _sets(row: Contestant, key: str) -> bool:
-    return any(key_of(word) == key for word in row.words)
+def _typed(ranges: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" for key, value in ranges.items()]
 
 
-def _row(name: str, text: str) -> Contestant:
-    """A contestant of `rows`."""
-    return Contestant(name=str(name), words=tuple(word for word in _split(text, " ") if word))
+def _quoted(word: str) -> str:
+    """The word as a shell takes it: in double quotes if it has single ones inside."""
+    return f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word)

@@ -8,6 +8,7 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -18,10 +19,11 @@ from contrastive.files import write_text
 from contrastive.run.files import read_result
 from contrastive.run.run import Run
 from contrastive.study.compare.check import faults
-from contrastive.study.compare.judge import power_text
+from contrastive.study.compare.contest import Contest, n_left, searched
+from contrastive.study.compare.judge import planned_difference
 from contrastive.study.compare.outcome import comparison_record, number_of_looks, over_datasets
-from contrastive.study.compare.plan import BATCH, folder_name
-from contrastive.study.compare.stages import WORST, Contest
+from contrastive.study.compare.plan import Plan, folder_name
+from contrastive.study.compare.search import described
 from contrastive.study.compare.trial import Trial, hours
 from contrastive.study.jobs import print_end
 from contrastive.study.render.datasets import sentences
@@ -34,41 +36,52 @@ from contrastive.text import as_typed, clock, counted, marked, printable
 def announcement(contest: Contest) -> str:
     """What is compared, and what it can find, before anything runs."""
     plan = contest.plan
-    searched, again, searches = "nothing is searched, ", "", ""
-    if plan.budget > 1:
-        first = f" ({plan.n_first} of them spread evenly, then {BATCH} at a time)" if plan.n_first < plan.budget else ""
-        last = f"{plan.finalists} finalists with two more seeds, " if plan.finalists else ""
-        searched = f"{plan.budget} points{first}, {last}"
-        again, searches = " and as many of the default settings", f", {counted(plan.searches, 'search')}"
     names = " against ".join(own.name for own in plan.contestants)
     lines = [f"{names} on {contest.dataset}, judged by {plan.metric}"]
-    for name, own in contest.knobs.items() if plan.budget > 1 else ():
-        alone = ", ".join(f"{key}={value}" for key, value in contest.left_alone.get(name, {}).items())
-        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own) or "nothing to search"
-        lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
-    n_runs = sum(map(contest.n_runs, plan.contestants))
-    lines.append(f"  {n_runs} runs at most: {searched}{plan.seeds} final seeds{again}{searches}")
-    lines.append(f"  runs in {as_typed(contest.base)}")
-    return "\n".join(lines)
+    for own in contest.methods if plan.budget > 1 else ():
+        alone = ", ".join(f"{key}={value}" for key, value in own.left_alone.items())
+        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own.knobs) or "nothing to search"
+        lines.append(f"  {own.name}: {known}{f'; not searched: {alone}' if alone else ''}")
+    what = f"nothing is searched, {plan.seeds} final seeds"
+    if plan.budget > 1:
+        again = f"{plan.seeds} final seeds and as many of the default settings"
+        what = f"{described(plan.budget)}, {again}, {counted(plan.searches, 'search')}"
+    n_runs = sum(map(contest.n_runs, contest.methods))
+    return "\n".join([*lines, f"  {n_runs} runs at most: {what}", f"  runs in {as_typed(contest.base)}"])
 
 
 def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, device: str) -> str:
     """What is left to run, by contestant and in all, from a trial of each."""
-    lines = []
-    for own in contest.plan.contestants:
-        trial = trials[own.name]
-        n_left = counted(contest.n_left(own), "run")
-        lines.append(f"  {own.name}: {n_left} of {clock(60 * trial.minutes)}, memory {' '.join(trial.memory.split())}")
+    lines, left = [], 0
+    for own in contest.methods:
+        trial, n = trials[own.name], n_left(contest, own)
+        left += n
+        memory = " ".join(trial.memory.split())
+        lines.append(f"  {own.name}: {counted(n, 'run')} of {clock(60 * trial.minutes)}, memory {memory}")
         if not trial.is_finite:
             lines.append(f"warning: the loss of {own.name} is not finite in its first steps")
-    left = sum(map(contest.n_left, contest.plan.contestants))
     needed = clock(3600 * hours(contest, trials) / n_parallel)
     lines.append(f"  {left} to go at most on {device}: {needed}, {n_parallel} at a time")
-    n_images = next(iter(trials.values())).n_images
     if contest.plan.opponents:
         looks = number_of_looks(contest.base, contest.plan, keep=False)
+        n_images = next(iter(trials.values())).n_images
         lines.append(f"  {power_text(replace(contest.plan, looks=looks), n_images, accuracy_so_far(contest))}")
     return "\n".join(lines)
+
+
+def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
+    """What a plan can find, and what that rests on.
+
+    Args:
+        accuracy: about that of the runs so far; None = none is done.
+    """
+    about = "these settings" if plan.budget == 1 else "methods"
+    at = "50 % accuracy, until a run tells" if accuracy is None else f"{accuracy:.0f} % accuracy"
+    points = planned_difference(plan, n_images, 50.0 if accuracy is None else accuracy)
+    return (
+        f"detects a difference of {points:.1f} points between {about} with 80 % power ({n_images:,} test images, "
+        f"{at}, the spread of our records)"
+    )
 
 
 def accuracy_so_far(contest: Contest) -> float | None:
@@ -81,9 +94,13 @@ def accuracy_so_far(contest: Contest) -> float | None:
 
 def race(contest: Contest) -> str:
     """The best search run of each contestant so far; empty before all have one."""
-    best = {own.name: contest.best_so_far(own) for own in contest.plan.contestants}
-    if WORST in best.values():
-        return ""
+    best: dict[str, float] = {}
+    for own in contest.methods:
+        tried = [one for i in range(contest.plan.searches) for one in searched(contest, own, i).tried]
+        values = [value for one in tried for value in one.values if isfinite(value)]
+        if not values:
+            return ""
+        best[own.name] = max(values)
     said = ", ".join(f"{name} {value:.1f}" for name, value in sorted(best.items(), key=lambda item: -item[1]))
     return f"; best on held-out images so far: {said}"
 
@@ -148,7 +165,7 @@ def base_of(contests: Sequence[Contest]) -> Path:
         return first.base
     common = [word for word in first.plan.common if key_of(word) != "dataset"]
     code = {key: value for key, value in first.made_of.items() if key != "contestants"}
-    made_of = [first.plan.contestants, common, first.plan.ranges, first.plan.finalists, first.plan.budget, code]
+    made_of = [first.plan.contestants, common, first.plan.ranges, first.plan.budget, code]
     digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:8]
     names = "+".join(own.name for own in first.plan.contestants)
     return first.base.with_name(f"{folder_name(f'datasets-{names}')[:80]}-{digest}-{first.plan.metric}")
@@ -171,7 +188,7 @@ def conclude(contest: Contest) -> str:
     if said := faults(record):
         instead = f"try the same command without these runs in {as_typed(contest.base)}"
         raise ConfigError(f"there is no verdict, {'; '.join(said)}: {instead}")
-    alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
+    alone = [tuned_text(record)] if len(contest.methods) == 1 else []
     images = map(_wrapped, alone_right(record))
     picture = ["", *drawn] if (drawn := forest(record)) else []
     lines = ["", *_verdicts(record), *alone, *images, *picture, ""]

@@ -1,4 +1,5 @@
-"""One comparison, one code: hashes of what its runs are made of stand in BASE/plan.json, and an edit stops it."""
+"""One comparison, one code, one data: hashes of what its runs are made of stand in BASE/plan.json, an edit stops it,
+and no run is taken that was made of something else."""
 
 import hashlib
 import json
@@ -7,14 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
 
-from omegaconf import DictConfig
-
+from contrastive.config.identity import flatten, is_identity
+from contrastive.distributed.processor import pair_of
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
 from contrastive.run.provenance import package_hash
+from contrastive.run.run import Run, read_run, replaced_sources
 from contrastive.schema import read_json
-from contrastive.study.compare.stages import Contest
-from contrastive.study.jobs import Compose
+from contrastive.study.compare.contest import Contest, known_runs
+from contrastive.text import as_typed
 
 PLAN = "plan.json"
 SOURCES = [f"{depth}*.{kind}" for depth in ("", "*/", "*/*/") for kind in ("py", "yaml")]  # runs may lie deeper
@@ -47,16 +49,6 @@ def check_code(contest: Contest) -> None:
         )
 
 
-def unchanged(contest: Contest, compose: Compose) -> Compose:
-    """Composes a run where the code is still that of the comparison, see `check_code`."""
-
-    def composed(overrides: Sequence[str]) -> DictConfig:
-        check_code(contest)
-        return compose(overrides)
-
-    return composed
-
-
 def seal(contest: Contest, data: Mapping[str, str]) -> None:
     """Write the comparison's plan.json.
 
@@ -82,3 +74,62 @@ def read_sealed(base: Path) -> Sealed:
     file = base / PLAN
     content: Sealed = read_json(file, Sealed) if file.exists() else {"made_of": {}, "data": {}}
     return {"made_of": content["made_of"], "data": content["data"]}
+
+
+def data_key(config: Mapping[str, Any]) -> str:
+    """What the data of a run follow from: the settings of its dataset, and the draw of its held-out images."""
+    node = {key: value for key, value in flatten(config["dataset"], "dataset.").items() if is_identity(key)}
+    return json.dumps([node, config.get("held_out")], sort_keys=True, default=str)
+
+
+def check_runs(contest: Contest) -> None:
+    """Check that every finished run was trained by the code of this comparison, with the settings that belong there, on
+    the same data as the others with its settings of the dataset, from the sources that there are now, and final runs of
+    one seed on one kind of machine: they are a pair.
+
+    Raises:
+        ConfigError: one was not.
+    """
+    runs = [run for own in contest.methods for run in known_runs(contest, own)]
+    finished = {run: state for run in runs if (state := read_run(run.path)).kind == "finished"}
+    data, others = read_sealed(contest.base)["data"], dict[str, list[Run]]()
+    for run, state in finished.items():
+        if made := _made_otherwise(contest, run, state, data):
+            others.setdefault(made, []).append(run)
+    if apart := _unlike_their_pair({run: state for run, state in finished.items() if run.stage == "final"}):
+        others["on another kind of machine, precision or version of torch than the newest run of their seed"] = apart
+    if others:
+        made, own = next(iter(others.items()))
+        who = f"{own[0]} was" if len(own) == 1 else f"{own[0]} and {len(own) - 1} more were"
+        folders = " ".join(as_typed(run.path) for run in own)
+        raise ConfigError(f"{who} trained {made}: try rm -r {folders} and the same command again")
+
+
+def _made_otherwise(contest: Contest, run: Run, state: Run, data: dict[str, str]) -> str:
+    """How a finished run was made, if not as it belongs to the comparison.
+
+    Args:
+        data: {settings of a dataset: hash of the data}; those of the run come to it.
+    """
+    made_of, environment = contest.made_of, state.environment
+    sessions = [environment, *environment.get("resumed_with", [])]
+    modules = made_of.get("contestants", {}).get(run.row, {}).get("modules", {})
+    hashes = [pair for session in sessions for pair in (session.get("modules") or {}).items()]
+    packages = [session["package"] for session in sessions if "package" in session]
+    if set(packages) - {made_of.get("package")} or any(modules.get(name, own) != own for name, own in hashes):
+        return "by other code than this comparison began with"
+    typed = [word for word in environment.get("overrides", []) if not word.startswith(("hydra", "+hydra"))]
+    if sorted(typed) != sorted(run.overrides):  # as after a failure was removed, or a folder copied
+        return "with other settings than belong there now"
+    if data.setdefault(data_key(state.config), environment["data"]) != environment["data"]:
+        return "on other data than this comparison began with"
+    return "from other weights or images of transfer than there are now" if replaced_sources(state) else ""
+
+
+def _unlike_their_pair(finals: Mapping[Run, Run]) -> list[Run]:
+    """Final runs of another kind of machine than the newest run of their seed, which the present machine made."""
+    newest: dict[int, Run] = {}
+    for state in sorted(finals.values(), key=lambda state: state.finished):
+        newest[state.seed] = state
+    return [run for run, state in finals.items()
+            if pair_of(state.environment) != pair_of(newest[state.seed].environment)]  # fmt: skip

@@ -184,11 +184,3 @@ def sobol(n: int, draw: int) -> list[list[float]]:
     sequence = qmc.Sobol(MAX_KNOBS, scramble=True, rng=draw)
     sampled: list[list[float]] = sequence.random_base2(math.ceil(math.log2(max(n, 1)))).tolist()
     return sampled[:n]
-
-
-def is_same(value: Any, typed: str) -> bool:
-    """Whether a setting has the value that was typed."""
-    try:
-        return float(value) == float(typed)
-    except (TypeError, ValueError):
-        return str(value).lower() == typed.lower()

@@ -17,7 +17,8 @@ from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result
 from contrastive.run.run import Run
-from contrastive.study.compare.stages import Contest, data_key
+from contrastive.study.compare.contest import Contest, n_left
+from contrastive.study.compare.seal import data_key
 from contrastive.study.jobs import Compose, minutes_of, slow_imports
 
 
@@ -47,21 +48,20 @@ def try_contestants(
     Raises:
         ConfigError: one cannot be trained; the sentence names it, the error and its line.
     """
-    words = {own.name: contest.final(own, 0, {})[0].overrides for own in contest.plan.contestants}
-    evaluator = contest.plan.evaluator
-    tasks = (_Try(name, compose(own), contest.folders, evaluator) for name, own in words.items())
+    made = {own.name: compose(contest.final(own, 0, {})[0].overrides) for own in contest.methods}
+    tasks = (_Try(name, cfg, contest.folders, contest.plan.evaluator) for name, cfg in made.items())
     found: dict[str, Trial] = {}
-    imports = slow_imports(compose(next(iter(words.values()))))
+    imports = slow_imports(next(iter(made.values())))
     for task, result in run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus, imports=imports):
         if not isinstance(result, Trial):
             raise ConfigError(f"{task.name} cannot be trained: {result}")
         found[task.name] = result
-    return {name: found[name] for name in words}
+    return {name: found[name] for name in made}
 
 
 def hours(contest: Contest, trials: Mapping[str, Trial]) -> float:
     """Hours of all runs that are left, one after the other."""
-    return sum(contest.n_left(own) * trials[own.name].minutes for own in contest.plan.contestants) / 60
+    return sum(n_left(contest, own) * trials[own.name].minutes for own in contest.methods) / 60
 
 
 def minutes_of_run(run: Run, trials: Mapping[str, Trial]) -> float | None:

@@ -6,8 +6,9 @@ from statistics import mean
 from typing import Any
 
 from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
+from contrastive.study.compare.outcome import plan_of
 from contrastive.study.compare.space import read_knob
-from contrastive.study.render.effects import effects, plan_of
+from contrastive.study.render.effects import effects
 from contrastive.study.render.sentences import untuned
 from contrastive.text import format_grid
 
@@ -101,12 +102,11 @@ def protocol_text(record: Mapping[str, Any]) -> str:
 def protocol_of_one(record: Mapping[str, Any]) -> str:
     """The same without its first word."""
     plan = plan_of(record)
-    again = f"; the best {plan.finalists} got two more seeds" if plan.finalists else ""
     searched = (
         "Nothing was searched: verdicts are about these settings." if plan.budget == 1
         else f"Each method was searched {times(plan.searches)} with {plan.budget} points, the default settings among "
         f"them, judged by {plan.metric} on images that no run of it trained on: a tenth of the training images, or the "
-        f"data's own validation images{again}. No search run saw a test image."
+        f"data's own validation images; the best 2 got two more seeds. No search run saw a test image."
     )  # fmt: skip
     if plan.budget > 1 and (alone := untuned(record)):
         searched += f" Nothing was searched of {' and '.join(alone)}."

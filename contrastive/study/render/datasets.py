@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from contrastive.study.compare.outcome import Record, plan_of
 from contrastive.study.compare.plan import Plan
 from contrastive.study.render.claims import interval_text
 from contrastive.study.render.comparison import times
-from contrastive.study.render.effects import Record, metric_of, plan_of
+from contrastive.study.render.effects import metric_of
 from contrastive.study.render.sentences import about, found, graded, named
 from contrastive.study.render.sentences import sentences as sentences_on_one
 from contrastive.text import format_grid

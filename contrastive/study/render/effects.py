@@ -5,19 +5,14 @@ from statistics import mean
 from typing import Any
 
 from contrastive.study.compare.judge import compared, paired_runs
-from contrastive.study.compare.plan import Plan, plan_from_dict
-from contrastive.study.compare.stages import search_of
+from contrastive.study.compare.outcome import Record, plan_of
+from contrastive.study.compare.plan import search_of
 from contrastive.study.render.claims import interval_text
 from contrastive.text import counted, spreadsheet
 
 GRADES = ("worse", "within", "better")
 HEAD_OF_NUMBERS = ["p", "over", "n", "P", "found"]
 HEAD = ["method", "against", "verdict", "effect [interval]", *GRADES, *HEAD_OF_NUMBERS]
-Record = Mapping[str, Any]
-
-
-def plan_of(record: Record) -> Plan:
-    return plan_from_dict(record["comparison"]["plan"])
 
 
 def metric_of(record: Record) -> str:
@@ -117,10 +112,7 @@ def alone_right(record: Mapping[str, Any]) -> list[str]:
     rows, said = {row["name"]: row["runs"] for row in record["rows"]}, []
     for claim in claims_of(record):
         pairs = paired_runs(rows, claim["name"], claim["against"])
-        if (
-            not pairs
-            or (right := compared(pairs, claim["name"], claim["against"], plan_of(record).metric).right) is None
-        ):
+        if not pairs or (right := compared(pairs, plan_of(record).metric).right) is None:
             continue
         ours, theirs = (right[:, i] > right[:, 1 - i] for i in (0, 1))
         said.append(

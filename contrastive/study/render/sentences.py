@@ -5,9 +5,10 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from contrastive.study.compare.judge import next_level
+from contrastive.study.compare.judge import level_of
+from contrastive.study.compare.outcome import Record, plan_of
 from contrastive.study.compare.plan import Plan, folder_name
-from contrastive.study.render.effects import Record, claims_of, metric_of, plan_of
+from contrastive.study.render.effects import claims_of, metric_of
 from contrastive.study.spec import look_up
 from contrastive.study.statistics import quantile
 from contrastive.text import spread
@@ -111,7 +112,7 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     gain = claim["gain"] + claim["gain_against"]
     if gain >= plan.margin:
         return f". More search could still bring {gain:.1f} points: try a larger budget"
-    shortest = 2 * quantile(math.inf, next_level(plan)) * claim["floor"]
+    shortest = 2 * quantile(math.inf, level_of(plan, plan.looks + 1)) * claim["floor"]
     if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or shortest < plan.margin - gain:
         return ""
     least = claim["images"] * (shortest / (plan.margin - gain)) ** 2
@@ -143,7 +144,7 @@ def tuned_text(record: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     chosen = [f"{key}={value}" for key, value in (record["comparison"]["searches"][name][0]["chosen"] or {}).items()]
     own = [word for folder in record["comparison"].get("folders", ()) for word in ("--config-dir", folder)]
-    settings = [*own, *plan.common, *plan.contestants[0].fixed, *chosen]
+    settings = [*own, *plan.common, *plan.contestants[0].words, *chosen]
     train = f"\nto train     {shlex.join(['python', 'train.py', *settings])}"
     is_one = len(words) == 1 and chosen
     said = f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"

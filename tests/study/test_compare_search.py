@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from contrastive.study.compare.propose import left_to_find, proposals, smoothed
+from contrastive.study.compare.search import Tried, left_to_find, proposals, smoothed
 from contrastive.study.compare.space import Knob, points, read_knob
 
 BOX = [
@@ -26,10 +26,10 @@ def search(
     knobs: list[Knob], worth, n: int, first: int, seed: int, noise: float = 1.0
 ) -> list[tuple[dict, list[float]]]:
     rng = np.random.default_rng(seed)
-    tried = [(p or DEFAULT, [worth(p or DEFAULT) + noise * rng.normal()]) for p in points(knobs, first, draw=seed)]
+    tried = [Tried(p or DEFAULT, [worth(p or DEFAULT) + noise * rng.normal()]) for p in points(knobs, first, draw=seed)]
     while len(tried) < n:
         new = proposals(knobs, tried, min(4, n - len(tried)), draw=seed + len(tried))
-        tried += [(p, [worth(p) + noise * rng.normal()]) for p in new]
+        tried += [Tried(p, [worth(p) + noise * rng.normal()]) for p in new]
     return tried
 
 
@@ -71,7 +71,7 @@ def test_choices_and_whole_numbers_are_searched():
 
 def test_where_everything_was_tried_points_are_repeated():
     knobs = [read_knob("head", "choice(linear, mlp)")]
-    tried = [({"head": "linear"}, [50.0]), ({"head": "mlp"}, [60.0])]
+    tried = [Tried({"head": "linear"}, [50.0]), Tried({"head": "mlp"}, [60.0])]
     assert len(proposals(knobs, tried, 3, draw=0)) == 3
 
 
@@ -84,19 +84,9 @@ def test_points_that_failed_are_stayed_away_from():
     assert any(failed[:6])
     assert np.mean(failed[6:]) < np.mean(failed[:6])
     assert [value for value, lost in zip(smoothed(BOX, tried), failed, strict=True) if lost] == [FAILED] * sum(failed)
-    nothing = [(point, [FAILED]) for point, _ in tried[1:6]]
+    nothing = [Tried(point, [FAILED]) for point, _ in tried[1:6]]
     assert len(proposals(BOX, nothing, 4, draw=0)) == 4
     assert smoothed(BOX, nothing) == [FAILED] * 5
-
-
-def recorded(tried: list, last: list[int]) -> list[dict]:
-    """A search as records have it, with three equal runs of the `last` points."""
-    points = []
-    for i, (point, own) in enumerate(tried):
-        values = [None if value == FAILED else value for value in own] * (3 if i in last else 1)
-        points.append({"point": {}, "default": DEFAULT} if point is DEFAULT else {"point": point})
-        points[-1]["values"] = values
-    return points
 
 
 def test_what_is_left_to_find_shrinks_with_the_search_and_is_none_without_a_model():
@@ -105,21 +95,22 @@ def test_what_is_left_to_find_shrinks_with_the_search_and_is_none_without_a_mode
 
     deep = search(BOX, worth, 32, 8, seed=3, noise=0.3)
     best = deep[int(np.argmax(smoothed(BOX, deep)))][0]
-    found = left_to_find(BOX, recorded(deep, last=[]), best)
+    found = left_to_find(BOX, deep, best)
     middling = int(np.argsort([own[0] for _, own in deep])[16])
-    bad = left_to_find(BOX, recorded(deep, last=[middling]), deep[middling][0])  # had this one been chosen
+    thrice = [Tried(own.settings, own.values * (3 if i == middling else 1)) for i, own in enumerate(deep)]
+    bad = left_to_find(BOX, thrice, deep[middling].settings)  # had this one been chosen
     assert 0 <= found["low"] <= found["mean"] <= found["high"] < 1
     true = 60 - worth(deep[middling][0])
     assert bad["low"] - 0.2 <= true <= bad["high"] + 0.2
     assert bad["mean"] > found["mean"]
-    assert left_to_find(BOX, recorded(deep, last=[]), best) == found
-    assert left_to_find(BOX, recorded(deep[:7], last=[]), best) is None
-    assert left_to_find([], recorded(deep, last=[]), best) is None
-    assert left_to_find(BOX, recorded([(p, [FAILED]) for p, _ in deep], last=[]), best) is None
+    assert left_to_find(BOX, deep, best) == found
+    assert left_to_find(BOX, deep[:7], best) is None
+    assert left_to_find([], deep, best) is None
+    assert left_to_find(BOX, [Tried(p, [FAILED]) for p, _ in deep], best) is None
 
 
 @pytest.mark.parametrize("default", [{}, {"temperature": None, "optimizer.lr": 1.0}])
 def test_default_settings_without_a_place_are_worth_what_they_were(default):
-    tried = [(default, [70.0]), *search(BOX, narrow, 8, 6, seed=0)[1:]]
+    tried = [Tried(default, [70.0]), *search(BOX, narrow, 8, 6, seed=0)[1:]]
     assert smoothed(BOX, tried)[0] == 70
     assert len(proposals(BOX, tried, 2, draw=0)) == 2
