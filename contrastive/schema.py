@@ -1,4 +1,4 @@
-"""Whether plain data that a file holds have the shape that a type describes: a file may come from anybody.
+"""Whether plain data fit what a type describes: a file that anybody may have written, or what somebody typed.
 
 class Facts(TypedDict):
     mean: list[float]
@@ -8,13 +8,17 @@ misfit(json.loads(text), Facts)  # "mean[2]" where that is no number; None where
 """
 
 import json
-import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from contrastive.errors import ConfigError
+
+PLAIN = {bool: (bool,), int: (int,), float: (int, float), None: (NoneType,), NoneType: (NoneType,)}
+UNIONS, MAPPINGS, LISTS = (Union, UnionType), (dict, Mapping), (list, tuple, Sequence)
+TYPED = (str, int, float)  # a text that is typed without quotes: 2024
 
 
 def read_json(path: Path, kind: Any) -> Any:
@@ -32,43 +36,43 @@ def read_json(path: Path, kind: Any) -> Any:
     return content
 
 
-def misfit(content: Any, kind: Any) -> str | None:
+def misfit(content: Any, kind: Any, texts: tuple[type, ...] = (str,)) -> str | None:
     """The first place that does not fit, as a dotted name (empty: the whole); None if everything fits.
 
     Args:
         content: dicts, lists and plain values.
         kind: a TypedDict (further keys are allowed), dict[str, T], list[T], tuple[T, U] for a list of that length, a
-            union, a plain type or Any. A float may be an int that fits into one; a bool is no number.
+            union, or a plain type, where a float may be an int, a bool is no number, and torch's 64 bits hold every
+            int. Anything fits another class, but for a tensor, which no file holds.
+        texts: of which a str may be.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     parts: list[tuple[str, Any, Any]] = []
-    if kind is Any:
-        fits = True
+    if origin in UNIONS:
+        fits = any(misfit(content, own, texts) is None for own in arguments)
     elif is_typeddict(kind):
         fits = isinstance(content, dict)
-        if fits:
-            if missing := sorted(kind.__required_keys__ - content.keys()):
-                return str(missing[0])
-            parts = [(f".{key}", content[key], own) for key, own in _hints(kind).items() if key in content]
-    elif origin is dict:
-        fits = isinstance(content, dict) and all(isinstance(key, arguments[0]) for key in content)
+        if fits and (missing := sorted(kind.__required_keys__ - content.keys())):
+            return str(missing[0])
+        parts = [(f".{key}", content[key], own) for key, own in _hints(kind).items() if key in content] if fits else []
+    elif origin in MAPPINGS:
+        fits = isinstance(content, dict) and all(misfit(key, arguments[0], texts) is None for key in content)
         parts = [(f".{key}", value, arguments[1]) for key, value in content.items()] if fits else []
-    elif origin is list or origin is tuple:
-        fits = isinstance(content, list) and (origin is list or len(content) == len(arguments))
+    elif origin in LISTS:
+        any_length = len(arguments) == 1 or arguments[1:] == (...,)
+        fits = isinstance(content, list | tuple) and (any_length or len(content) == len(arguments))
         if fits:
-            kinds = arguments * len(content) if origin is list else arguments
+            kinds = arguments[:1] * len(content) if any_length else arguments
             parts = [(f"[{i}]", *pair) for i, pair in enumerate(zip(content, kinds, strict=True))]
-    elif origin in (Union, UnionType):
-        fits = any(misfit(content, own) is None for own in arguments)
-    elif kind is float:
-        is_int = isinstance(content, int) and not isinstance(content, bool) and abs(content) <= sys.float_info.max
-        fits = isinstance(content, float) or is_int
+    elif kind is str or kind in PLAIN:
+        fits = type(content) in (texts if kind is str else PLAIN[kind])
+        fits = fits and not (type(content) is int and abs(content) >= 2**63)
     else:
-        fits = isinstance(content, kind) and (kind is bool or not isinstance(content, bool))
+        fits = getattr(kind, "__name__", "") != "Tensor"
     if not fits:
         return ""
     for name, value, own in parts:
-        if (place := misfit(value, own)) is not None:
+        if (place := misfit(value, own, texts)) is not None:
             return f"{name}{place if place[:1] in ('', '[', '.') else f'.{place}'}".removeprefix(".")
     return None
 

@@ -6,9 +6,7 @@ a word such as `no` is true.
 
 import inspect
 import re
-import types
-from collections.abc import Mapping, Sequence
-from typing import Any, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from hydra.core.override_parser.types import Quote, QuotedString
 
@@ -16,12 +14,11 @@ from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION
 from contrastive.config.settings import Settings
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
+from contrastive.schema import LISTS, MAPPINGS, TYPED, UNIONS, misfit
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
-ACCEPTED = {bool: (bool,), int: (int,), float: (int, float), str: (str, int, float), type(None): (type(None),)}
 ITEMS = {int: "whole numbers", float: "numbers", str: "names"}
 NUMBER = re.compile(r"\d+(_\d+)+|[\d_]+e\d+", re.IGNORECASE)  # text that Hydra reads as another, such as 2024_01_15
-UNIONS, LISTS, MAPPINGS = (Union, types.UnionType), (tuple, list, Sequence), (dict, Mapping)
 
 
 def check_components(settings: Settings) -> None:
@@ -51,31 +48,13 @@ def check_types(node: Any, key: str) -> None:
     for name in node.keys() & parameters.keys():
         value, parameter = node[name], parameters[name]
         is_component = isinstance(value, dict) and "_target_" in value
-        if not is_component and value is not parameter.default and not fits(value, parameter.annotation):
+        is_chosen = not is_component and value is not parameter.default
+        if is_chosen and misfit(value, parameter.annotation, TYPED) is not None:
             default = parameter.default is not inspect.Parameter.empty
             raise ConfigError(
                 f"{key}.{name} must be {' or '.join(described(parameter.annotation))}, "
                 f"got {typed(value)}: try {key}.{name}={typed(parameter.default) if default else '...'}"
             )
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value from a YAML is of the annotated type: of plain types, lists and mappings; others always fit."""
-    hint, origin = type(None) if hint is None else hint, get_origin(hint)
-    if origin in UNIONS:
-        return any(fits(value, option) for option in get_args(hint))
-    if hint in ACCEPTED:
-        return type(value) in ACCEPTED[hint] and not (type(value) is int and abs(value) >= 2**63)  # torch has 64 bits
-    if origin in MAPPINGS:
-        return isinstance(value, dict)
-    if origin in LISTS:
-        hints = get_args(hint)
-        if not isinstance(value, list | tuple):
-            return False
-        if len(hints) == 1 or hints[1:] == (...,):
-            hints = hints[:1] * len(value)
-        return len(value) == len(hints) and all(map(fits, value, hints))
-    return getattr(hint, "__name__", "") != "Tensor"  # which no YAML holds
 
 
 def _parameters(target: str) -> dict[str, inspect.Parameter]:

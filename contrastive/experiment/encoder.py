@@ -20,7 +20,6 @@ from contrastive.dataset.folder.decode import FORMATS, resize_and_crop, whole_rg
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
 from contrastive.run.files import ENCODER, HEAD, RESULT, encoder_node, read_config, run_below, weights_path
-from contrastive.run.kinds import HeadMetadata
 from contrastive.run.weights import channels_of, read_weights
 from contrastive.text import counted
 from contrastive.training.precision import Normalize
@@ -204,7 +203,7 @@ def load_head(path: str | Path) -> nn.Module:
     """The projection head of a run directory, or of the only one below a folder, in eval mode; raises ConfigError as
     `load_encoder` does."""
     file = run_below(Path(path), HEAD) / HEAD
-    tensors, metadata = read_weights(file, HeadMetadata)
+    tensors, metadata = read_weights(file)
     head = build_trusted({**metadata["node"], "in_dim": metadata["in_dim"]}, "head")
     _load(head, tensors, file)
     return head.eval()

@@ -5,20 +5,19 @@
 `last.pt` is used; `previous.pt`, the one before, where `last.pt` is damaged or missing.
 """
 
+import hashlib
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.run.content import content_hash
 from contrastive.run.files import LAST, PREVIOUS
-from contrastive.run.kinds import Checkpoint
 from contrastive.run.log import missing_lines
-from contrastive.schema import misfit
 
 MADE_BY = ("config", "data")  # hashes that must agree before a checkpoint is continued; that of the code need not
 
@@ -122,10 +121,33 @@ def read_checkpoint(path: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
         raise CheckpointError("is damaged or of another version") from error
     if not whole:
         raise CheckpointError("is damaged: its checksum does not agree")
-    if (place := misfit(state, Checkpoint)) is not None or not (state["epoch"] >= 0 and state["batch"] >= 0):
-        raise CheckpointError(f"is of no run ({place or 'negative epoch or batch'})")
     if differing := [key for key in MADE_BY if state["made_by"].get(key) != made_by[key]]:
         raise CheckpointError(f"is of another run: other {' and '.join(differing)}")
     if missing := missing_lines(path.parents[1], state["logs"]):
         raise CheckpointError(missing)
     return state
+
+
+def content_hash(node: Any) -> str:
+    """sha256 of nested dicts, lists, tensors and plain values; equal for a checkpoint before and after the disk."""
+    digest = hashlib.sha256()
+    _feed(digest, node)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, node: Any) -> None:
+    if isinstance(node, Tensor):
+        flat = node.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(f"{node.dtype}{tuple(node.shape)}".encode())
+        digest.update(flat.numpy().data)
+    elif isinstance(node, dict):
+        digest.update(f"dict{len(node)}".encode())
+        for key, value in sorted(node.items(), key=lambda item: repr(item[0])):  # a file may order them otherwise
+            digest.update(repr(key).encode())
+            _feed(digest, value)
+    elif isinstance(node, list | tuple):
+        digest.update(f"list{len(node)}".encode())
+        for value in node:
+            _feed(digest, value)
+    else:
+        digest.update(repr(node).encode())

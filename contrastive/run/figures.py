@@ -5,13 +5,7 @@ from typing import Any
 KNN, LINEAR = "knn_top1", "linear_top1"  # what is shown and judged where nothing else is chosen
 LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
 WORST = "worst_group_top1"
-# over the (class, bias) groups of the test images: the name, and that in results of older versions
-OVER_GROUPS = {
-    "aligned_top1": "aligned_top1",
-    "conflicting_top1": "conflicting_top1",
-    "group_mean_top1": "cell_mean_top1",
-    WORST: "worst_cell_top1",
-}
+OVER_GROUPS = ("aligned_top1", "conflicting_top1", "group_mean_top1", WORST)  # over (class, bias) groups of test images
 
 
 def group_accuracies(audit: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -19,8 +13,7 @@ def group_accuracies(audit: dict[str, Any]) -> dict[str, dict[str, float]]:
     found = {}
     for read_out, own in audit.items():
         if isinstance(own, dict) and read_out != "reported":  # a copy of one of the others
-            values = {name: own.get(name, own.get(old)) for name, old in OVER_GROUPS.items()}
-            found[read_out] = {name: value for name, value in values.items() if isinstance(value, int | float)}
+            found[read_out] = {name: own[name] for name in OVER_GROUPS if name in own}
     return {read_out: values for read_out, values in found.items() if values}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import yaml
 from filelock import lock_descriptor
@@ -19,8 +19,7 @@ from filelock import lock_descriptor
 from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
 from contrastive.files import YAML_LOADER, claimed, file_hash, write_text
-from contrastive.listing.places import places
-from contrastive.run.kinds import Environment, Evaluation, Result
+from contrastive.listing.places import Place, places
 from contrastive.schema import misfit
 
 # in a run directory; result.json, written last, means that the run is done
@@ -244,28 +243,34 @@ def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
 
 
 def write_result(run: Path, result: dict[str, Any]) -> None:
-    """Write result.json.
-
-    Raises:
-        ValueError: a figure is not finite.
-    """
-    plain = json.loads(json.dumps(result, allow_nan=False))
-    write_text(run / RESULT, json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
-
-
-def checksum(result: dict[str, Any]) -> str:
-    """sha256 of a result's content; ValueError where a number is not finite."""
-    return hashlib.sha256(json.dumps(result, sort_keys=True, allow_nan=False).encode()).hexdigest()
+    """Write result.json; raises ValueError for a figure that is not finite."""
+    _write_whole(run / RESULT, result)
 
 
 def read_result(run: Path) -> dict[str, Any] | None:
-    """The content of result.json, without its checksum; None if it is missing, damaged, or no `Result`."""
+    """The content of result.json; None if it is missing, or not as a run wrote it."""
+    return _read_whole(run / RESULT)
+
+
+def _write_whole(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON with the checksum of what it holds."""
+    plain = json.loads(json.dumps(content))
+    write_text(path, json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
+
+
+def _read_whole(path: Path) -> dict[str, Any] | None:
+    """The content of a JSON by `_write_whole`, without its checksum; None if it is missing or another."""
     try:
-        result = json.loads((run / RESULT).read_bytes())
-        is_whole = isinstance(result, dict) and result.pop("checksum", None) in (None, checksum(result))
+        content = json.loads(path.read_bytes())
+        is_whole = isinstance(content, dict) and content.pop("checksum", None) == checksum(content)
     except (OSError, ValueError, RecursionError):
         return None
-    return result if is_whole and misfit(result, Result) is None else None
+    return content if is_whole else None
+
+
+def checksum(content: dict[str, Any]) -> str:
+    """sha256 of plain containers; ValueError where a number is not finite."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def read_failure(run: Path) -> str | None:
@@ -275,6 +280,22 @@ def read_failure(run: Path) -> str | None:
     except (OSError, ValueError, RecursionError):
         return None
     return str(content.get("reason", "training broke down")) if isinstance(content, dict) else None
+
+
+class Environment(TypedDict):
+    """What is read of environment.json, the one file of a run without a checksum of its own."""
+
+    command: str
+    code: str
+    data: str
+    threads: int
+    modules: dict[str, str]
+    files: NotRequired[dict[str, Place]]
+    commit: NotRequired[str | None]
+    package: NotRequired[str]
+    overrides: NotRequired[list[str]]
+    earlier: NotRequired[list[dict[str, Any]]]
+    resumed_with: NotRequired[list[dict[str, Any]]]
 
 
 def read_environment(run: Path) -> dict[str, Any]:
@@ -315,15 +336,8 @@ def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
     """{name: record} of every whole evaluation of the weights that the run has now, by name."""
     files = sorted((run / EVALUATIONS).glob("*.json"))
     weights = _encoder_hash(run) if files else None
-    records = {}
-    for file in files:
-        try:
-            record = json.loads(file.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            continue
-        if misfit(record, Evaluation) is None and record["weights"] == weights:
-            records[file.stem] = record
-    return records
+    records = {file.stem: _read_whole(file) for file in files}
+    return {name: record for name, record in records.items() if record is not None and record["weights"] == weights}
 
 
 def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
@@ -335,7 +349,7 @@ def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
     path = run / EVALUATIONS / f"{name}.json"
     if record["weights"] != _encoder_hash(run):
         raise ConfigError(f"the weights of {run} changed while they were evaluated: try the same command again")
-    write_text(path, json.dumps(record, indent=1, allow_nan=False))
+    _write_whole(path, record)
     return path
 
 

@@ -156,9 +156,10 @@ def shorter_run(path: Path, config: dict[str, Any]) -> tuple[int, Path] | None:
     """The longest finished run beside the one in `path` that differs from it in fewer `epochs` alone, after those."""
     found = []
     for run in path.parent.parent.glob(f"*/{path.name}"):
-        result = read_result(run) or {}
-        n = result.get("encoder", {}).get("epochs", 0)
-        if 0 < n < config["epochs"] and result.get("made_by", {}).get("config") == config_hash({**config, "epochs": n}):
+        if (result := read_result(run)) is None:
+            continue
+        n = result["encoder"]["epochs"]
+        if 0 < n < config["epochs"] and result["made_by"]["config"] == config_hash({**config, "epochs": n}):
             found.append((n, run))
     return max(found, default=None)
 

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.run.content import checksum, content_hash
+from contrastive.run.checkpoint import content_hash
 from contrastive.run.files import ENCODER, HEAD, RGB, encoder_node, read_config, read_environment, read_result
-from contrastive.run.kinds import EncoderMetadata, HeadMetadata
-from contrastive.schema import misfit
 from contrastive.types import Data
 
 FROM_ENVIRONMENT = ("command", "commit", "code", "data", "torch", "device")
@@ -77,11 +75,8 @@ class SavedWeights(NamedTuple):
     metadata: dict[str, Any]
 
 
-def read_weights(path: Path, kind: type[EncoderMetadata] | type[HeadMetadata] = EncoderMetadata) -> SavedWeights:
+def read_weights(path: Path) -> SavedWeights:
     """Read a file by `save_weights` and check that it is whole and, in a finished run, the one that the run wrote.
-
-    Args:
-        kind: what its metadata hold.
 
     Raises:
         ConfigError: it is damaged, another run's, has no such metadata, or was written by another version.
@@ -93,13 +88,7 @@ def read_weights(path: Path, kind: type[EncoderMetadata] | type[HeadMetadata] = 
             f"{raw.get('contrastive_format', 'none')} found): try python train.py encoder.weights={path} epochs=0"
         )
     texts = ("format", "contrastive_format", "dtype", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
-    try:
-        metadata = {key: value if key in texts else json.loads(value) for key, value in raw.items()}
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the metadata of {path} are not those of a run ({error}): {AGAIN}") from error
-    if (place := misfit(metadata, kind)) is not None:
-        raise ConfigError(f"the metadata of {path} are not those of a run ({place}): {AGAIN}")
-    return SavedWeights(tensors, metadata)
+    return SavedWeights(tensors, {key: value if key in texts else json.loads(value) for key, value in raw.items()})
 
 
 def channels_of(path: Path) -> int:
@@ -130,3 +119,8 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if recorded is not None and content_hash(tensors) != recorded:
         raise ConfigError(f"{path} is damaged or another run's: {AGAIN}")
     return tensors, metadata
+
+
+def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """sha256 of the tensors and of the metadata, that of an earlier checksum left out."""
+    return content_hash([dict(tensors), {key: value for key, value in metadata.items() if key != "sha256"}])

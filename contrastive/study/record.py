@@ -12,10 +12,10 @@ from typing import Any, NotRequired, TypedDict
 from contrastive.bits import unpack
 from contrastive.distributed.processor import processor_of
 from contrastive.errors import ConfigError
-from contrastive.run.kinds import Figures
 from contrastive.schema import misfit
 from contrastive.verdict import VERDICTS
 
+Figures = dict[str, float]  # {metric: value}
 LARGEST = 1e15  # number that is read
 
 

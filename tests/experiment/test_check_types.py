@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from contrastive.config.check_types import check_types, fits
+from contrastive.config.check_types import check_types
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.make import make
+from contrastive.schema import TYPED, misfit
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_make_refuses_them_too():
     ],
 )  # fmt: skip
 def test_types_by_hand(value, hint, expected):
-    assert fits(value, hint) is expected
+    assert (misfit(value, hint, TYPED) is None) is expected
 
 
 def test_a_list_of_names_is_called_one():

@@ -29,7 +29,7 @@ from contrastive.run.weights import read_weights, save_run_weights, save_weights
 from contrastive.training.features import extract, extract_feature_sets
 from contrastive.training.precision import Normalize
 from contrastive.types import Data
-from tests.helpers import SOUND_CONFIG
+from tests.helpers import SOUND_CONFIG, SOUND_ENVIRONMENT
 
 NODE = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
 HEAD_NODE = {"_target_": "contrastive.head.mlp.MLP", "hidden_dim": None, "out_dim": 8}
@@ -59,7 +59,13 @@ def run(tmp_path, data) -> tuple[Path, nn.Module, nn.Module]:
     node = {**NODE, "weights": "/somewhere/start.pth"}
     config = {**SOUND_CONFIG, "encoder": node, "head": HEAD_NODE, "epochs": 3}
     (tmp_path / "config.yaml").write_text(json.dumps(config))
-    environment = {"command": "train.py loss=nt_xent", "commit": None, "code": "abc", "data": "def", "threads": 1}
+    environment = {
+        **SOUND_ENVIRONMENT,
+        "command": "train.py loss=nt_xent",
+        "commit": None,
+        "code": "abc",
+        "data": "def",
+    }
     (tmp_path / "environment.json").write_text(json.dumps(environment))
     save_run_weights(tmp_path, result=RESULT, data=data, encoder=encoder, head=head)
     return tmp_path, encoder, head

@@ -16,7 +16,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.summary import already_done, show_finished
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
-from contrastive.run.content import content_hash
+from contrastive.run.checkpoint import content_hash
 from contrastive.run.directory import open_run, run_files
 from contrastive.run.files import read_config, read_environment, read_result, write_config
 from contrastive.run.log import Logs, missing_lines
