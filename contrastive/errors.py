@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-Numbers = float | Sequence[float]  # of a list each number is checked, and it must not be empty
+Numbers = float | str | Sequence[float]  # text is refused; of a list each number is checked, it must not be empty
 
 
 class ConfigError(Exception):

@@ -54,9 +54,7 @@ class PerImage:
         workers: int | str = "auto",
     ) -> None:
         check_choice("augmentation.image", image, ("auto", "pil", "numpy", "tensor"))
-        if isinstance(workers, str):
-            check_choice("augmentation.workers", workers, ("auto",))
-        else:
+        if workers != "auto":
             check_at_least("augmentation.workers", workers, 0, example="auto")
         self.transform, self.workers = transform, workers
         whole = function.func if isinstance(function, partial) else function

@@ -1,4 +1,4 @@
-"""Whether this machine is ready for a run: environment, device, data, disk, load, ten training steps.
+"""Whether this machine is ready for a run: environment, device, disk, load, ten training steps.
 
 torch is imported by the checks that need it: without it the others still say what is wrong.
 """
@@ -16,7 +16,6 @@ from hydra import compose, initialize_config_dir
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import n_busy, n_cores
-from contrastive.errors import ConfigError
 
 PACKAGES = ("torch", "torchvision", "hydra-core", "omegaconf", "numpy", "pillow", "safetensors", "tensorboard")
 NEEDED = 2 * 2**30  # bytes that a run with its checkpoints may take
@@ -104,32 +103,6 @@ def device() -> Finding:
     return Finding(facts)
 
 
-def data() -> Finding:
-    """The data sets below data_root, each file against its published checksum; what is missing is no fault."""
-    from torchvision import datasets
-    from torchvision.datasets.utils import check_integrity
-
-    from contrastive.dataset import mnist
-
-    root, sound, fault = Path(os.environ.get("DATA_ROOT", "data")), ["digits (bundled)"], None
-    for kind in (datasets.CIFAR10, datasets.CIFAR100, datasets.STL10):
-        folder, files = root / kind.base_folder, [*kind.train_list, *kind.test_list]
-        if issubclass(kind, datasets.CIFAR10):  # the names of the classes
-            files.append([kind.meta["filename"], kind.meta["md5"]])
-        if (folder / files[0][0]).parent.is_dir():
-            wrong = [folder / name for name, md5 in files if not check_integrity(str(folder / name), md5)]
-            sound += [] if wrong else [kind.__name__]
-            if wrong:
-                fault = f"{wrong[0]} is missing or damaged, its checksum is wrong: remove {wrong[0].parent}"
-    if (root / mnist.FOLDER).is_dir():
-        try:
-            mnist.check_files(root)
-            sound.append("MNIST")
-        except ConfigError as error:
-            fault = str(error)
-    return Finding(f"{root.resolve()}: {', '.join(sound)}", fault)
-
-
 def training() -> Finding:
     """Ten steps on the bundled digits."""
     from contrastive.config.settings import Settings
@@ -147,7 +120,7 @@ def training() -> Finding:
 
 
 CHECKS = {
-    "load": load, "environment": environment, "disk": disk, "device": device, "data": data, "training": training,
+    "load": load, "environment": environment, "disk": disk, "device": device, "training": training,
 }  # fmt: skip
 
 

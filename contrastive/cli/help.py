@@ -1,4 +1,4 @@
-"""`--help`: the groups and the settings on one screen, `--help KEY` for one of them; and the reference of the site.
+"""`--help`: the groups and the settings on one screen, `--help KEY` for one of them.
 
 The YAML is the help: what is said stands there and in docstrings, see `contrastive.config.reference`. Imports no torch.
 """
@@ -123,17 +123,6 @@ def _every_setting(folders: Sequence[Path]) -> Iterator[tuple[str, Setting]]:
     for group in GROUPS:
         for name, file in option_files(group, folders).items():
             yield from ((f"{group}={name}", item) for item in settings_in(file))
-
-
-def settings_reference() -> str:
-    """The YAMLs of the package in Markdown, by group."""
-    parts = ["Each file as it stands. `python train.py --help KEY` prints where a setting is read and set."]
-    parts += ["## The run", f"```yaml\n{ROOT_FILE.read_text().strip()}\n```"]
-    for group, (default, sentence) in group_sentences().items():
-        parts += [f"## {group}", f"{sentence[:1].upper()}{sentence[1:]}. Default: `{group}={default}`."]
-        for name, file in option_files(group).items():
-            parts += [f"### {group}={name}", f"```yaml\n{file.read_text().strip()}\n```"]
-    return "\n\n".join(parts) + "\n"
 
 
 def _shown(file: Path) -> str:

@@ -103,12 +103,10 @@ class Settings:
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)
-        if self.threads != "auto" and not (isinstance(self.threads, int) and 1 <= self.threads <= MAX_THREADS):
-            raise ConfigError(
-                f"threads must be auto or a number from 1 to {MAX_THREADS}, got {self.threads}: try threads=auto"
-            )
-        if self.checkpoint_every != "auto" and not (isinstance(n := self.checkpoint_every, int) and n >= 1):
-            raise ConfigError(f"checkpoint_every must be auto or at least 1, got {n}: try checkpoint_every=auto")
+        if self.threads != "auto":
+            check_between("threads", self.threads, 1, MAX_THREADS, example="auto")
+        if self.checkpoint_every != "auto":
+            check_at_least("checkpoint_every", self.checkpoint_every, 1, example="auto")
         for key in ("compile", "resident", "graphs"):
             if (value := getattr(self, key)) not in ("auto", True, False):
                 raise ConfigError(f"{key} must be auto, true or false, got {value!r}: try {key}=auto")

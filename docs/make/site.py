@@ -7,7 +7,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from contrastive.cli.help import settings_reference
+from contrastive.config.reference import ROOT_FILE, group_sentences, option_files
 from docs.make import loss_pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +27,17 @@ def on_config(config: Any) -> Any:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     config.repo_url = project["urls"].get("Repository")
     return config
+
+
+def settings_reference() -> str:
+    """The YAMLs of the package in Markdown, by group."""
+    parts = ["Each file as it stands. `python train.py --help KEY` prints where a setting is read and set."]
+    parts += ["## The run", f"```yaml\n{ROOT_FILE.read_text().strip()}\n```"]
+    for group, (default, sentence) in group_sentences().items():
+        parts += [f"## {group}", f"{sentence[:1].upper()}{sentence[1:]}. Default: `{group}={default}`."]
+        for name, file in option_files(group).items():
+            parts += [f"### {group}={name}", f"```yaml\n{file.read_text().strip()}\n```"]
+    return "\n\n".join(parts) + "\n"
 
 
 def on_files(files: Files, *, config: Any) -> Files:

@@ -58,20 +58,6 @@ def test_a_full_disk_is_a_fault(monkeypatch):
     assert "2 GiB" in doctor.disk().fault
 
 
-def test_damaged_data_is_a_fault_and_missing_data_is_none(tmp_path, monkeypatch):
-    monkeypatch.setenv("DATA_ROOT", str(tmp_path))
-    assert doctor.data() == Finding(f"{tmp_path}: digits (bundled)")
-    (tmp_path / "cifar-10-batches-py").mkdir()
-    (tmp_path / "cifar-10-batches-py/data_batch_1").write_bytes(b"half")
-    assert "data_batch_1 is missing or damaged" in doctor.data().fault
-    (tmp_path / "cifar-10-batches-py/data_batch_1").unlink()
-    monkeypatch.setattr("torchvision.datasets.utils.check_integrity", lambda *_: True)  # every other file is whole
-    raw = tmp_path / "MNIST/raw"
-    raw.mkdir(parents=True)
-    (raw / "t10k-labels-idx1-ubyte").write_bytes(b"half")
-    assert "t10k-labels-idx1-ubyte is damaged" in doctor.data().fault
-
-
 def test_an_old_python_and_a_missing_package_are_faults(monkeypatch):
     assert doctor.environment().fault is None
     monkeypatch.setattr(doctor, "PACKAGES", ("no-such-package-at-all",))
