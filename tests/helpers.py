@@ -23,7 +23,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from PIL import Image
 
-from contrastive.config import naming  # registers the resolver
+from contrastive.config.compose import run_name  # the module also registers the resolver
 from contrastive.config.identity import COMPONENTS, OPTIONAL, config_hash
 from contrastive.config.settings import Settings
 from contrastive.dataset.image_folder import image_folder
@@ -228,7 +228,7 @@ def run_named(*overrides: str) -> str:
         loader = GlobalHydra.instance().config_loader()
         config = loader.load_configuration("train", list(overrides), run_mode=RunMode.RUN)
         config.hydra.job.config_name = "train"
-        return naming.run_name(_root_=config)
+        return run_name(_root_=config)
 
 
 # a loss on one stream of biased digits, and a regularizer on a second one

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
-import contrastive.config.naming  # noqa: F401  (registers the resolver)
+import contrastive.config.compose  # noqa: F401  (registers the resolver)
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import channel_stats, name_splits
 from contrastive.encoder.resnet import ResNet

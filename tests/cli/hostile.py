@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import train
-from contrastive.config import naming
+from contrastive.config import compose
 from contrastive.config.settings import Settings
 from contrastive.experiment import build
 from tests.helpers import CONTIGUOUS, ROOT
@@ -28,7 +28,7 @@ DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming
 
 def call(words: list[str], folder: Path, out: io.StringIO | None = None) -> tuple[int, str]:
     """Run the program on these words in `folder`: (exit code, its stderr); what it prints goes to `out`."""
-    naming._defaults.cache_clear()
+    compose._defaults.cache_clear()
     build._load_data.cache_clear()
     out, err, before = out or io.StringIO(), io.StringIO(), Path.cwd()
     os.chdir(folder)
