@@ -57,7 +57,7 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures, wit
 	  $(if $(JOBS),--jobs $(JOBS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter 1,$(STRICT)),--strict)
 
 results-page: $(VENV)/.done  ## write outputs/results.html: every table of a kept study to look at
-	$(RUN) -m contrastive report page --static outputs/results.html $(RESULTS)
+	$(RUN) scripts/reproduce_table.py --static --page outputs/results.html $(RESULTS)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -17,7 +17,7 @@ setup(
             "experiment/keywords.pyi",
             "export/cards/*",
             "run/curves.yaml",
-            "study/render/templates/*",
+            "report/templates/*",
             "weights/*/*",
         ],
         "contrastive.configs": ["**/*.yaml"],

@@ -70,9 +70,9 @@ from .pairs.relations import same_class as same_class
 from .regularizer.end import EnD as EnD
 from .regularizer.fairkl import FairKL as FairKL
 from .regularizer.lnl import LNL as LNL
+from .report.frame import runs as runs
 from .study.compare.api import Comparison as Comparison
 from .study.compare.api import compare as compare
-from .study.frame import runs as runs
 from .testing.dataset import check_dataset as check_dataset
 from .testing.encoder import check_encoder as check_encoder
 from .testing.loss import check_loss as check_loss

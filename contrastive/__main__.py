@@ -11,7 +11,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
     "runs": ("cli.runs", [], "list what is running, interrupted and done"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
-    "verify": ("cli.verify", [], "recompute tables and comparisons from their records"),
+    "verify": ("cli.verify", [], "recompute comparisons from their records"),
     "look": ("cli.look", [], "what a folder, table, shard or array holds, and what to type to train on it"),
     "show": ("cli.show", [], "a page of what a run learned and gets wrong"),
     "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
@@ -19,9 +19,8 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "embed": ("cli.embed", [], "write the features of images, with their paths and labels"),
     "export": ("cli.export", [], "export a trained encoder to ONNX, torch.export, torchvision or Hugging Face"),
     "compare": ("cli.compare", [], "is my loss really better? an equal search, fresh seeds, a verdict"),
-    "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),
-    "page": ("cli.report", ["page"], "one HTML file of runs and tables"),
-    "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),
+    "report": ("cli.report", [], "tables of finished runs, also judged against one of them"),
+    "page": ("cli.report", ["page"], "one HTML file of finished runs"),
 }
 USAGE = "usage: contrastive COMMAND ..., each with --help\n\n" + "".join(
     f"  {name:13}{does}\n" for name, (_, _, does) in COMMANDS.items()

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from plot import add_legend, new_figure, plot_mean, write_figure
+from tables.sweeps import read_sweeps
 
 from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.report.collect import runs_record
+from contrastive.report.curves import COLORS, Series, colors_of, label, marker_of, read_series
+from contrastive.report.record import read_record
 from contrastive.run.files import read_config
 from contrastive.run.run import read_run
-from contrastive.study.collect import runs_record
-from contrastive.study.curves import Series, label, read_series, read_sweeps
-from contrastive.study.palette import COLORS, colors_of, marker_of
-from contrastive.study.record import read_record
 
 MAX_IMAGES = 1000  # of a map
 
@@ -105,7 +105,7 @@ def named_runs(words: list[str]) -> dict[str, list[Path]]:
 def table_of(path: Path) -> dict[str, Any]:
     """The record of a table."""
     record = read_record(path) if path.exists() else None
-    if record is None or "rows" not in record:
+    if record is None:
         raise ConfigError(f"{path} is no table's JSON: try make reproduce-table, which writes one")
     return record
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.study.palette import marker_of
+from contrastive.report.curves import marker_of
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,

@@ -21,9 +21,9 @@ from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.verdict import majority_text
 from contrastive.files import check_no_link
+from contrastive.report.runs import protocol_of
 from contrastive.run.files import EVALUATIONS, dataset_below, read_config, runs_below
 from contrastive.run.run import read_run
-from contrastive.study.runs import protocol_of
 from contrastive.text import as_typed, format_grid, show
 
 HELP = """Evaluate finished runs again, without training.

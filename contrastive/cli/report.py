@@ -1,7 +1,7 @@
 """Tables and pages of finished runs.
 
     python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--against ROW] [--format md|csv|latex]
-    python -m contrastive report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
+    python -m contrastive report page OUT.html FOLDER ...   one file with tables and curves
 
 `table` may be left out. python -m contrastive report COMMAND --help lists what a command takes.
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.study.frame import Frame, add_metrics, read_frame
-from contrastive.study.render import page
-from contrastive.study.render.claims import effects_against
-from contrastive.study.render.latex import N_COLUMNS, latex
-from contrastive.study.render.text import as_csv, best_cells, grid, section_text, split_of, terminal_grid
+from contrastive.report import page
+from contrastive.report.facts import metric_column, section_grid, section_text, split_of
+from contrastive.report.frame import Frame, add_metrics, read_frame
+from contrastive.report.grid import N_COLUMNS, Column, Grid, as_csv
+from contrastive.report.judge import effects_against
 from contrastive.text import counted, printable, show
 
 
@@ -53,7 +53,7 @@ def print_table(arguments: argparse.Namespace) -> int:
         known = [name for section in frame.sections.values() for name in section.shown().values()]
         raise ConfigError(f"no row is called {against}, known are {', '.join(known)}: try --against '{known[0]}'")
     if arguments.format == "csv":
-        show(as_csv(frame, columns or frame.chosen(["all"])), end="")
+        show(frame_csv(frame, columns or frame.chosen(["all"])), end="")
         return 0
     for name, section in frame.sections.items():
         ordered = section.by_metric(by) if by in section.metrics else section.by_name()
@@ -73,11 +73,11 @@ def print_table(arguments: argparse.Namespace) -> int:
 
 def effects_text(section: Frame, metrics: list[str], against: str) -> str:
     """How far every other row is from the one named, by each metric, and what that says."""
-    cells, judged = effects_against(section, metrics, against)
+    grid, judged = effects_against(section, metrics, against)
     known = list(dict.fromkeys(claim["metric"] for claim in judged if "images" in claim["over"]))
     of = "" if {claim["metric"] for claim in judged} == {*known} else f" (of {' and '.join(known)} alone)"
     return (
-        f"\n{terminal_grid(cells)}\nMean differences with 95 % intervals over common seeds"
+        f"\n{grid.terminal()}\nMean differences with 95 % intervals over common seeds"
         f"{f' and test images{of}' if known else ''}, from three seeds on. better, worse: significant after Holm's "
         f"correction for {counted(len(judged), 'comparison')}."
     )
@@ -85,9 +85,21 @@ def effects_text(section: Frame, metrics: list[str], against: str) -> str:
 
 def section_latex(name: str, section: Frame, metrics: list[str]) -> str:
     """A table for a paper."""
-    cells = grid(section, metrics)
     caption = f"{name}: mean ± std over seeds (n), {split_of(metrics)}, accuracies in percent."
-    return latex(cells, caption=caption, label=name, best=best_cells(section, metrics, list(section.rows)))
+    return section_grid(section, metrics).latex(caption=caption, label=name)
+
+
+def frame_csv(frame: Frame, metrics: list[str]) -> str:
+    """A line for each row of each dataset, with the settings that differ."""
+    grids = []
+    for dataset, section in frame.sections.items():
+        names = list(section.rows)
+        settings = [own["settings"].iloc[0] for own in section.rows.values()]
+        differing = {key: [own.get(key, "") for own in settings] for key in frame.differing}
+        columns = {"dataset": [dataset] * len(names), "runs": names} | differing
+        figures = [metric_column(section, metric, names) for metric in metrics]
+        grids.append(Grid([*(Column(key, own) for key, own in columns.items()), *figures]))
+    return as_csv(*grids)
 
 
 def print_notes(frame: Frame) -> None:

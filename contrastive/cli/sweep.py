@@ -1,7 +1,8 @@
-"""Sweeps: which launcher runs the jobs, and how each of them went."""
+"""Sweeps: which launcher runs the jobs, how each of them went, and the table at the end."""
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.messages import user_message
 from contrastive.distributed.cores import gpus_for, n_cores
+from contrastive.errors import ConfigError
+from contrastive.experiment.summary import command
+from contrastive.report.facts import section_text
+from contrastive.report.frame import read_frame
 from contrastive.run.files import read_result
 from contrastive.run.provenance import ADDED
 from contrastive.run.run import Run
+from contrastive.text import as_typed
 
 COMPARE = "hydra/sweeper=compare"  # whose jobs are those of a sweep
 
@@ -83,3 +89,25 @@ def read_jobs(path: Path) -> dict[Run, str]:
     lines = sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: int(line["number"]))
     runs = {Run(overrides=tuple(line["overrides"]), path=Path(line["path"])): line["failure"] or "" for line in lines}
     return {run: failure for run, failure in runs.items() if failure or read_result(run.path) is not None}
+
+
+def sweep_table(runs: Mapping[Run, str]) -> str:
+    """The runs of a sweep as a table for each dataset, and a line for each that failed.
+
+    Args:
+        runs: why each failed; empty for one that is done.
+    """
+    failures = [f"failed: {' '.join(run.overrides)}: {failure}" for run, failure in runs.items() if failure]
+    finished = [run.path for run, failure in runs.items() if not failure]
+    if not finished:
+        return "\n".join(failures)
+    try:
+        frame = read_frame(finished)
+    except ConfigError as error:  # they ran: what their folders hold besides is no failure of the sweep
+        return "\n".join([str(error), *failures])
+    folder = as_typed(Path(os.path.commonpath(finished)))
+    more = f"{command('python')} -m contrastive report table {folder} --metric all"
+    sections = [
+        section_text(name, section, section.chosen(None), more=more) for name, section in frame.sections.items()
+    ]
+    return "\n".join([*sections, *failures])

@@ -18,7 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
-from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs
+from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs, sweep_table
 from contrastive.config.compose import importable
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.mistaken import check_words, quote_paths
@@ -32,7 +32,6 @@ from contrastive.distributed.slurm import odd_variable
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import check_encoding
 from contrastive.experiment.summary import show_finished
-from contrastive.study.sweep import sweep_table
 from contrastive.text import show
 
 WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")

@@ -1,9 +1,10 @@
-"""Recompute committed tables and comparisons from their records: verdicts, and the page beside each.
+"""Recompute kept comparisons from their records: whether each is whole, its verdicts, and the page beside it.
 
     python -m contrastive verify --table outputs/compare
     python -m contrastive verify --table studies --unsealed      some are older than the hashes of code and settings
 
-The exit code is 1 if one differs. The figures of a run: contrastive evaluate RUN, which says whether they are recorded.
+The exit code is 1 if one differs. Tables of papers: python scripts/reproduce_table.py --verify FOLDER. The figures of a
+run: contrastive evaluate RUN, which says whether they are recorded.
 """
 
 import sys
@@ -17,19 +18,21 @@ from contrastive.text import as_typed, show
 
 @answering
 def main(words: list[str]) -> int:
-    """Print what differs; returns 0 if nothing does, else 1 (2 for a folder without a table)."""
+    """Print what differs; returns 0 if nothing does, else 1 (2 for a folder without a comparison)."""
     parser = Parser("verify", __doc__, usage="--table FOLDER [--unsealed]")
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="see contrastive evaluate")
-    parser.add_argument("--table", metavar="FOLDER", type=Path, help="a folder of tables or studies, or one JSON")
+    parser.add_argument("--table", metavar="FOLDER", type=Path, help="a folder of comparisons or studies, or one JSON")
     parser.add_argument("--unsealed", action="store_true", help="also take comparisons without hashes of their code")
     options = parser.parse_args(words)
     if options.table is None or options.runs:
         run = as_typed(options.runs[0]) if options.runs else "RUN"
-        raise ConfigError(f"verify recomputes tables: try verify --table studies, or contrastive evaluate {run}")
+        raise ConfigError(
+            f"verify recomputes comparisons: try verify --table outputs/compare, or contrastive evaluate {run}"
+        )
     checked, wrong = check_folder(options.table, unsealed=options.unsealed)
     if not checked:
-        raise ConfigError(f"{options.table} contains no JSON of a table: try verify --table studies")
+        raise ConfigError(f"{options.table} contains no JSON of a comparison: try verify --table outputs/compare")
     for message in wrong:
         show(message, file=sys.stderr)
-    print(f"{checked} tables of {options.table} recomputed, {len(wrong)} differ")
+    print(f"{checked} comparisons of {options.table} recomputed, {len(wrong)} differ")
     return 1 if wrong else 0

@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from contrastive.study.render.charts import HEIGHT, ROWS, Spec, finished, menu, scale
+from contrastive.report.charts import HEIGHT, ROWS, Spec, finished, menu, scale
 
 MARK = 46  # area of a point of the map, in square pixels
 

@@ -11,8 +11,8 @@ from contrastive.experiment.build import load_data
 from contrastive.experiment.components import build_augmentation
 from contrastive.gallery.images import as_uri, spaced, uris
 from contrastive.listing.found import NAMED
+from contrastive.report.templates.fill import filled
 from contrastive.seeding import generator
-from contrastive.study.render.templates.fill import filled
 from contrastive.types import Data, Split, as_float
 
 N_CLASSES, OF_A_CLASS = 20, 5  # classes that show images, and how many

@@ -12,11 +12,11 @@ from contrastive.experiment.summary import metric_rows
 from contrastive.experiment.verdict import wilson
 from contrastive.gallery.features import Judged, images_judged, judged, plane
 from contrastive.gallery.images import spaced, uris
+from contrastive.report.collect import runs_record
+from contrastive.report.curves import read_series
+from contrastive.report.facts import facts
+from contrastive.report.templates.fill import chart_module, filled
 from contrastive.run.run import Run
-from contrastive.study.collect import runs_record
-from contrastive.study.curves import read_series
-from contrastive.study.render.markdown import facts
-from contrastive.study.render.templates.fill import chart_module, filled
 from contrastive.types import Features
 
 N_POINTS, POINT = 1000, 48  # images of the map, and their side in pixels

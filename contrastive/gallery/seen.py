@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrastive.errors import ConfigError
+from contrastive.report.names import protocols_apart
+from contrastive.report.runs import protocol_of
 from contrastive.run import log
 from contrastive.run.figures import KNN
 from contrastive.run.files import files_below, is_locked, read_failure
 from contrastive.run.run import Run, read_run
-from contrastive.study.names import protocols_apart
-from contrastive.study.runs import protocol_of
 
 WORDS = {"finished": "done", "resumable": "interrupted", "empty": "stopped early", "damaged": "damaged"}
 

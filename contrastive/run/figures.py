@@ -8,6 +8,11 @@ WORST = "worst_group_top1"
 OVER_GROUPS = ("aligned_top1", "conflicting_top1", "group_mean_top1", WORST)  # over (class, bias) groups of test images
 
 
+def lower_is_better(metric: str) -> bool:
+    """Whether the best value of a metric is the lowest; metrics are higher the better unless they are known."""
+    return metric.rpartition(":")[2].rpartition("/")[2].partition(" ")[0] in LOWER_IS_BETTER
+
+
 def group_accuracies(audit: dict[str, Any]) -> dict[str, dict[str, float]]:
     """{read-out: {name: percent right}} over the bias groups of the test images, for every audited read-out."""
     found = {}

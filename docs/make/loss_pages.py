@@ -14,6 +14,7 @@ What else a page says of a loss stands in the docstring of its file, in a list o
 import inspect
 import re
 import shlex
+import sys
 import textwrap
 from functools import cache
 from pathlib import Path
@@ -25,15 +26,18 @@ import yaml
 from contrastive.config.reference import docstring_of, option_files, settings_of, target_of
 from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
+from contrastive.report.frame import record_frame
+from contrastive.report.judge import interval_text
+from contrastive.report.record import is_best_test, read_record
+from contrastive.report.statistics import paired_estimate
+from contrastive.run.figures import lower_is_better
 from contrastive.study.compare.outcome import AS_IT_COMES
-from contrastive.study.frame import lower_is_better, record_frame
-from contrastive.study.judge import judge_claims
-from contrastive.study.record import is_best_test, read_record
-from contrastive.study.render.claims import claim_text, interval_text
 from contrastive.study.render.files import RECORD
-from contrastive.study.spec import STUDIES, config_dirs, folder_name, read_table, table_paths
-from contrastive.study.statistics import paired_estimate
 from contrastive.text import clock, spread
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from tables.claims import claim_text, judge_claims
+from tables.spec import STUDIES, config_dirs, folder_name, read_table, table_paths
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = {
@@ -99,7 +103,7 @@ def references() -> dict[str, str]:
 def records() -> tuple[Record, ...]:
     """The committed records with figures on test images; a search has none. What is archived is on no page."""
     files = sorted(STUDIES.glob(f"*/{RECORD}"))
-    found = (r for file in files if (r := read_record(file)) is not None and "rows" in r)
+    found = (r for file in files if (r := read_record(file)) is not None)
     return tuple(r for r in found if not all(metric.startswith("val.") for metric in r["metrics"]))
 
 

@@ -20,7 +20,7 @@ import contrastive
 from contrastive.evaluator.knn import nearest, vote
 from contrastive.evaluator.probes import fit_logistic, logits
 from contrastive.files import atomic
-from contrastive.study.palette import COLORS, colors_of
+from contrastive.report.curves import COLORS, colors_of
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 from plot import new_figure

@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from contrastive.report.frame import record_frame
 from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.outcome import plan_of
 from contrastive.study.compare.plan import search_of
-from contrastive.study.frame import record_frame
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "studies/fair_search/record.json"

@@ -13,8 +13,8 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 
 from contrastive.gallery.features import judged
+from contrastive.report.curves import COLORS
 from contrastive.run.run import read_finished
-from contrastive.study.palette import COLORS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 from plot import new_figure, write_figure

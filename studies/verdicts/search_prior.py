@@ -18,8 +18,8 @@ from scipy.special import polygamma
 
 from contrastive.study.compare.judge import SEARCH_POINTS
 from contrastive.study.compare.plan import search_of
-from contrastive.study.record import read_record
-from contrastive.study.render.files import table_files
+from contrastive.study.record import read_compared
+from contrastive.study.render.files import record_files
 
 STUDIES = Path(__file__).resolve().parents[1]
 
@@ -38,8 +38,8 @@ class SearchPrior(NamedTuple):
 def search_prior(folder: Path, *, least: int = 2, most: int = SEARCH_POINTS) -> SearchPrior:
     """The prior of the records of a folder, of searches of `least` to `most` points."""
     variances, of_seeds, accuracies, n_points, df_of_each, searches_df = [], [], [], [], [], 0
-    for path in table_files(folder):
-        record = read_record(path) or {}
+    for path in record_files(folder):
+        record = read_compared(path) or {}
         plan = record.get("comparison", {}).get("plan", {"searches": 1})
         if plan["searches"] < 3 or not least <= plan["budget"] <= most:
             continue

@@ -5,11 +5,16 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from contrastive.study.render.latex import latex
-from contrastive.study.render.text import terminal_grid
+from contrastive.report.grid import Column, Grid
 from contrastive.text import columns, counted, format_grid, marked, show
 
 ROWS = [["runs", "knn_top1", "linear_top1"], ["a", "9.00", "10.00"], ["bb", "11.00", "8.00"]]
+
+
+def figures() -> Grid:
+    """ROWS, the best of the first metric bold."""
+    names, first, second = Grid.of(ROWS).columns
+    return Grid([names, Column(first.head, first.cells, best=[1]), second])
 
 
 class Terminal(io.StringIO):
@@ -41,12 +46,12 @@ def test_a_bar_in_a_name_does_not_break_the_row_of_a_table():
 def test_a_pipe_gets_plain_text_and_a_markdown_table(capsys: pytest.CaptureFixture[str]) -> None:
     show(marked("good", "green"))
     assert capsys.readouterr().out == "good\n"
-    assert terminal_grid(ROWS, best=[(1, 1)]).startswith("| runs | knn_top1 | linear_top1 |\n|---")
+    assert figures().terminal().startswith("| runs | knn_top1 | linear_top1 |\n|---")
 
 
 def test_columns_without_room_stand_below_with_the_names(terminal: Terminal) -> None:
     with redirect_stdout(terminal):
-        show(terminal_grid(ROWS, best=[(2, 1)]))
+        show(figures().terminal())
     assert terminal.getvalue().splitlines() == [
         "  runs   knn_top1", "  a          9.00", "  bb     \x1b[1m   11.00\x1b[0m", "",
         "  runs   linear_top1", "  a            10.00", "  bb            8.00",
@@ -56,7 +61,7 @@ def test_columns_without_room_stand_below_with_the_names(terminal: Terminal) -> 
 
 def test_a_latex_table_has_minus_signs_and_words_to_the_left() -> None:
     cells = [["claim", "verdict", "effect"], ["NT-Xent > a_b", "holds", "-2.5 [-3, 1e-3]"]]
-    text = latex(cells, caption="50 %", label="A b")
+    text = Grid.of(cells).latex(caption="50 %", label="A b")
     assert r"\begin{tabular}{llr}" in text
     assert r"NT-Xent $>$ a\_b & holds & $-$2.5 [$-$3, 1e-3] \\" in text
     assert r"\caption{50 \%}" in text and r"\label{tab:a-b}" in text

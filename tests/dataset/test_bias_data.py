@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tables.spec import read_table, table_paths
 
 from contrastive.config.paths import CONFIGS
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_one
 from contrastive.experiment.run import run_experiment
-from contrastive.study.spec import look_up, read_table, table_paths
+from contrastive.report.record import look_up
 from contrastive.testing.dataset import check_dataset
 from contrastive.types import Data, Split
 from tests.helpers import ROOT, compose_settings, further

@@ -22,18 +22,22 @@ ORDER = """
     distributed
     config
     run
+    report
     training
     hook average tracker teacher
     experiment testing export integrations
-    study
     gallery
     cli
+    study
 """.strip().splitlines()
 LEVEL = {folder: level for level, line in enumerate(ORDER) for folder in line.split()}
 
 
 def folder(path: Path) -> str:
-    """The folder of the package that a file counts to; doors to the command, `__main__` and the like, count to cli."""
+    """The folder of the package that a file counts to; doors to the command, `__main__` and the like, count to cli, and
+    the commands of comparisons to study."""
+    if path in (PACKAGE / "cli/compare.py", PACKAGE / "cli/verify.py"):
+        return "study"
     name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return name if name in LEVEL and path.stem != "__main__" else "cli"
 
@@ -56,6 +60,25 @@ def test_imports_go_one_way():
     arrows = [(path, name) for path in FILES for name in imports(path) if name.startswith("contrastive.")]
     back = [(path, name) for path, name in arrows if LEVEL.get(name.split(".")[1], 0) > LEVEL[folder(path)]]
     assert not back, "\n".join(sorted(f"{path} imports {name}" for path, name in back))
+
+
+# what may be thrown away without touching the parts before it
+PARTS = {"losses": {*" ".join([*ORDER[:2], ORDER[3], "regularizer integrations"]).split()}, "compare": {"study"}}
+SCRIPTS = [path for name in ("scripts", "docs", "studies") for path in (ROOT / name).rglob("*.py")]
+
+
+def part(folder: str) -> int:
+    """losses 0, instrument 1, compare 2."""
+    return 0 if folder in PARTS["losses"] else 2 if folder in PARTS["compare"] else 1
+
+
+def test_losses_stand_alone_the_instrument_on_them_comparisons_on_it_and_scripts_on_all():
+    up = [f"{path} imports {name}" for path in FILES for name in imports(path)
+          if name.startswith("contrastive.") and part(folder(path)) < part(name.split(".")[1])]  # fmt: skip
+    of_scripts = {path.relative_to(ROOT / "scripts").parts[0].removesuffix(".py") for path in SCRIPTS
+                  if path.is_relative_to(ROOT / "scripts")} | {"scripts", "docs", "studies"}  # fmt: skip
+    up += [f"{path} imports {name}" for path in FILES for name in imports(path) if name.split(".")[0] in of_scripts]
+    assert not up
 
 
 # what stands in one box of the diagram
@@ -103,11 +126,11 @@ def test_functions_fit_on_a_screen():
 def test_only_settings_and_commands_know_hydra():
     users = {folder(path) for path in FILES if any(name.startswith("hydra") for name in imports(path))}
     assert users <= {"config", "experiment", "study", "cli"}
-    scripts = [
-        ROOT / "train.py",
-        *(path for name in ("scripts", "docs", "studies") for path in (ROOT / name).rglob("*.py")),
+    assert not [
+        path
+        for path in [*FILES, *SCRIPTS, ROOT / "train.py"]
+        if any("hydra._internal" in name for name in imports(path))
     ]
-    assert not [path for path in [*FILES, *scripts] if any("hydra._internal" in name for name in imports(path))]
 
 
 def test_no_module_needs_what_windows_lacks():

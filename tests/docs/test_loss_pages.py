@@ -4,9 +4,9 @@ import re
 from statistics import mean, stdev
 
 import pytest
+from tables.kept import study_records
 
 from contrastive.config.reference import option_files
-from contrastive.study.render.files import study_records
 from docs.make import loss_pages as losses
 from scripts.generate import generated
 

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tables import engine
+from tables.spec import read_table
 
-from contrastive.cli import table
-from contrastive.study.spec import read_table
 from tests.helpers import CONTIGUOUS, ROOT
 
 NUMBERS, OWN = (ROOT / f"docs/{name}.md" for name in ("numbers", "tables"))
@@ -48,6 +48,6 @@ def test_the_page_shows_the_rows_and_claims_of_its_table(mine: Path) -> None:
 
 @pytest.mark.slow
 def test_the_table_of_the_page_runs(mine: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert table.main(["push", "--config-dir", "mine", "--seeds", "1", "--jobs", "1", *SMALL]) == 0
+    assert engine.main(["push", "--config-dir", "mine", "--seeds", "1", "--jobs", "1", *SMALL]) == 0
     assert "| NT-Xent, push 4 > NT-Xent " in capfd.readouterr().out
     assert list(Path("outputs/table").glob("push*.tex"))

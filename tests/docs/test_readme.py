@@ -13,6 +13,7 @@ import torch
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from tables.spec import table_paths
 
 import contrastive
 from contrastive.config.mistaken import quote_paths
@@ -22,7 +23,6 @@ from contrastive.experiment.components import build_evaluators, build_hooks, bui
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import LAST
 from contrastive.run.weights import content_hash
-from contrastive.study.spec import table_paths
 from contrastive.training.step import STATEFUL
 from tests.helpers import ROOT, TINY, check_same, compose_settings, logged_lines, run_named, run_until_step
 

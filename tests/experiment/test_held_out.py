@@ -12,7 +12,7 @@ from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import load_data
 from contrastive.experiment.run import run_experiment
-from contrastive.study.frame import runs
+from contrastive.report.frame import runs
 from contrastive.types import Split
 from tests.helpers import TINY, compose_settings, without_time
 

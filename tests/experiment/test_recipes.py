@@ -1,10 +1,10 @@
 """Recipes that datasets, experiments and tables compose."""
 
 import pytest
+from tables.spec import config_dirs, read_table, table_paths
 
 from contrastive.config.compose import importable, search_path
 from contrastive.experiment.build import build
-from contrastive.study.spec import config_dirs, read_table, table_paths
 from tests.helpers import ROOT
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from contrastive.cli.look import main as look
+from contrastive.cli.report import main as report
 from contrastive.gallery.run import run_page
 from contrastive.run.run import read_run
-from contrastive.study.render.page import page as results_page
-from contrastive.study.render.page import read_sources
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("altair", reason="an extra: try pip install '.[report]'")
@@ -28,11 +27,8 @@ CHARTS = {"look": 0, "run": 4, "results": 2}  # of each page
 def pages(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     assert look(["dataset=biased_digits", "dataset.size=8", "-o", str(folder / "look.html")]) == 0
-    for name, text in {
-        "run": run_page(read_run(runs[0]), device="cpu"),
-        "results": results_page(read_sources([runs[0].parent])[0]),
-    }.items():
-        (folder / f"{name}.html").write_text(text)
+    assert report(["page", str(folder / "results.html"), str(runs[0].parent)]) == 0
+    (folder / "run.html").write_text(run_page(read_run(runs[0]), device="cpu"))
     return {name: folder / f"{name}.html" for name in CHARTS}
 
 

@@ -26,7 +26,7 @@ from contrastive.run.run import Run, read_run
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings
 
-charts = pytest.importorskip("contrastive.study.render.charts")
+charts = pytest.importorskip("contrastive.report.charts")
 
 
 @pytest.fixture(autouse=True)

@@ -12,21 +12,21 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tables.kept import check_tables, study_records
 
 from contrastive import load_encoder, runs
 from contrastive.cli.evaluate import evaluate_runs, parse_args
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
+from contrastive.report.facts import facts
+from contrastive.report.page import runs_records
+from contrastive.report.record import read_record
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.files import read_evaluations, read_result
 from contrastive.run.foreign import read_tensors
 from contrastive.run.log import read_points
 from contrastive.run.weights import checksum
 from contrastive.schema import misfit
-from contrastive.study.record import read_record
-from contrastive.study.render.files import check_folder, study_records
-from contrastive.study.render.markdown import facts
-from contrastive.study.render.page import read_sources
 from tests.helpers import (
     CONTIGUOUS,
     TINY,
@@ -224,7 +224,7 @@ def test_records_of_tables(name, tmp_path):
     file = tmp_path / f"{name}.json"
     for what, mutant in mutants(content):
         file.write_text(json.dumps(mutant))
-        check(what, lambda: check_folder(tmp_path))
+        check(what, lambda: check_tables([tmp_path]))
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_what_a_page_says_of_machines(run, tmp_path):
     rest = {key: value for key, value in environment.items() if key not in kept}
 
     def say(path: Path) -> None:
-        records, _ = read_sources([path])
+        records, _ = runs_records([path])
         facts(records[0])
 
     for what, mutant in mutants(kept):

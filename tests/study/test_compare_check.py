@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables.kept import study_records
 
 from contrastive.cli.verify import main
 from contrastive.study.compare.check import faults as faults_of
 from contrastive.study.compare.outcome import comparison_record, judged_again
-from contrastive.study.record import read_record
-from contrastive.study.render.files import study_records, write_pages
+from contrastive.study.record import read_compared
+from contrastive.study.render.files import write_pages
 from tests.study.made_up import contest_of, run_all
 
 Record = dict[str, Any]
@@ -39,7 +40,7 @@ def test_data_that_follow_from_the_settings_or_the_seed_are_no_fault(made: Recor
 @pytest.fixture(scope="module")
 def searched() -> Record:
     """A committed record of five searches."""
-    content: Record = read_record(SEARCHED) or {}
+    content: Record = read_compared(SEARCHED) or {}
     return content
 
 
@@ -202,7 +203,7 @@ def test_a_cherry_picked_record_does_not_pass(searched: Record, tmp_path: Path, 
     assert main(["--table", str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert "the record is not whole: push is not whole" in said.err
-    assert "1 tables" in said.out
+    assert "1 comparisons" in said.out
 
 
 def test_a_record_without_hashes_is_taken_where_that_is_asked(searched: Record, tmp_path: Path, capsys) -> None:
@@ -213,11 +214,14 @@ def test_a_record_without_hashes_is_taken_where_that_is_asked(searched: Record, 
 
 
 def test_the_page_counts_the_runs_and_minutes_of_the_search(made: Record) -> None:
-    from contrastive.study.render.markdown import runs_and_minutes
+    from contrastive.report.facts import runs_and_minutes
+    from contrastive.study.render.comparison import minutes_of_search
 
     searched = 6 + 4 + 6 + 4
     final = sum(len(row["runs"]) for row in made["rows"])
-    assert runs_and_minutes(made).startswith(f"{searched + final} runs, {searched} of them in the search,")
+    assert runs_and_minutes(made, minutes_of_search(made)).startswith(
+        f"{searched + final} runs, {searched} of them in the search,"
+    )
 
 
 def test_the_printed_command_has_the_folders_of_ones_own(made: Record) -> None:

@@ -122,7 +122,7 @@ def test_a_comparison_over_data_sets_is_said_and_shown_beside_that_on_each(whole
     assert over["effect"] == pytest.approx(np.mean(over["each"]), abs=1e-3)
     assert sentences(record)[0].startswith("b: ") and sentences(record)[0].endswith(" over 3 data sets, ahead on 0")
     assert sentences(record)[0] in said
-    assert [row[2] for row in grid(record)] == ["data set", *DATASETS, "all 3 data sets"]
+    assert [row[2] for row in grid(record).cells] == ["data set", *DATASETS, "all 3 data sets"]
     assert read_plans(command(record).split()[2:])[2].common == ("dataset=cars",)
     assert check_folder(folder) == (4, [])
     (path,) = folder.glob("datasets-*.html")

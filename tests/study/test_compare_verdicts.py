@@ -16,6 +16,12 @@ import yaml
 from contrastive.bits import unpack
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
+from contrastive.report.statistics import (
+    effect_found,
+    of_rows,
+    probability_better,
+    rows_that_decide,
+)
 from contrastive.run.files import read_result, write_result
 from contrastive.run.run import Run, read_run
 from contrastive.study.compare.check import faults
@@ -29,12 +35,6 @@ from contrastive.study.render.comparison import at_an_edge, notes, protocol_text
 from contrastive.study.render.effects import alone_right, differences, forest
 from contrastive.study.render.files import check_folder, write_pages
 from contrastive.study.render.sentences import failed_points, sentence, sentences
-from contrastive.study.statistics import (
-    effect_found,
-    of_rows,
-    probability_better,
-    rows_that_decide,
-)
 from tests.helpers import further, write_finished
 from tests.study.made_up import contest_of, outcome, run_all
 

@@ -12,8 +12,8 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
+from contrastive.report.frame import read_frame
 from contrastive.run.files import read_result
-from contrastive.study.frame import read_frame
 from contrastive.testing.loss import in_tiles
 from contrastive.types import Split
 from tests.helpers import compose_settings, further, run_until_step, write_finished

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.check_types import typed
 from contrastive.config.messages import user_message
 from contrastive.errors import ConfigError
+from contrastive.report.frame import runs
 from contrastive.run.files import read_result
 from contrastive.study.compare.contest import known_runs
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.progress import answer, base_of
-from contrastive.study.frame import runs
 from contrastive.study.render.datasets import sentences
 from contrastive.study.render.effects import claims_of
 

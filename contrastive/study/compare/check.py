@@ -8,12 +8,12 @@ from typing import Any
 
 from contrastive.bits import unpack
 from contrastive.distributed.processor import pair_of
+from contrastive.report.record import correct_name
 from contrastive.run.run import Run
 from contrastive.study.compare.contest import Contest, Method, Point
 from contrastive.study.compare.outcome import AS_IT_COMES, Record, more_of, plan_of
 from contrastive.study.compare.search import FINALISTS, first_points, n_points
 from contrastive.study.compare.space import read_knob
-from contrastive.study.record import correct_name
 
 NEAR = 0.006  # in points: figures of a record are rounded
 OF_A_MODEL = 0.2  # in points: another version of scikit-learn fits a little otherwise

@@ -16,7 +16,7 @@ from contrastive.schema import read_json
 from contrastive.study.compare.plan import Plan, first_seed, folder_name
 from contrastive.study.compare.search import FINALISTS, Tried, best, finalists, first_points, n_points, next_points
 from contrastive.study.compare.space import Knob
-from contrastive.study.spec import merge_overrides
+from contrastive.study.jobs import merge_overrides
 
 CHECKPOINTS = Path(LAST).parent  # of a run
 FAILED = float("-inf")  # what a run is worth whose training broke down

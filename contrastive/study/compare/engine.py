@@ -34,8 +34,7 @@ from contrastive.study.compare.progress import Lines, announcement, costs
 from contrastive.study.compare.seal import check_code, check_runs, code_of, seal
 from contrastive.study.compare.space import knobs_of, point_at
 from contrastive.study.compare.trial import Trial, minutes_of_run, try_contestants
-from contrastive.study.jobs import TimeLeft, composer, default_jobs, run_here, this_device
-from contrastive.study.spec import merge_overrides
+from contrastive.study.jobs import TimeLeft, composer, default_jobs, merge_overrides, run_here, this_device
 from contrastive.text import counted, show
 
 BASE = Path("outputs") / "compare"

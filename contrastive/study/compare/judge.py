@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive.study.compare.plan import Plan, search_of
-from contrastive.study.judge import MIN_SEEDS, Measured, Pairs, estimate, pairs_of
-from contrastive.study.statistics import (
+from contrastive.report.judge import MIN_SEEDS, Measured, Pairs, estimate, pairs_of
+from contrastive.report.statistics import (
     Estimate,
     Prior,
     effect_found,
@@ -26,6 +25,7 @@ from contrastive.study.statistics import (
     probability_better,
     rows_that_decide,
 )
+from contrastive.study.compare.plan import Plan, search_of
 from contrastive.verdict import verdict
 
 ALL = 0.05  # the level of all judgements together

@@ -9,17 +9,16 @@ from typing import Any
 
 from contrastive.config.identity import flatten
 from contrastive.files import write_text
+from contrastive.report.collect import Row, finished_runs, record_of
 from contrastive.run.figures import KNN, LINEAR
 from contrastive.run.run import Run, read_run
 from contrastive.schema import read_json
-from contrastive.study.collect import finished_runs, record_of
 from contrastive.study.compare.contest import Contest, Method, Searched, failure_of, known_runs, searched
 from contrastive.study.compare.judge import Claim, judge_comparison, judge_datasets
 from contrastive.study.compare.plan import Contestant, Plan
 from contrastive.study.compare.seal import read_sealed
 from contrastive.study.compare.search import Tried, left_to_find
 from contrastive.study.compare.space import Knob
-from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
 LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin] of every judgement so far

@@ -213,7 +213,7 @@ def _pages(record: dict[str, Any], base: Path) -> list[str]:
     try:
         from contrastive.study.render.page import page  # late: only the page needs its packages
 
-        write_text(path, page([record]))
+        write_text(path, page(record))
     except ConfigError as error:
         return [f"no page was written: {error}", table]
     return [f"page        {as_typed(path)}", table]

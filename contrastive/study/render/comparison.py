@@ -25,7 +25,7 @@ def sections(record: Mapping[str, Any]) -> list[str]:
     """The further parts of a Markdown page."""
     settings = chosen(record)
     return [
-        *([format_grid(effects(record)), LEGEND] if record["comparison"]["judged"] else []),
+        *([effects(record).markdown(), LEGEND] if record["comparison"]["judged"] else []),
         *(["Settings chosen on held-out training images:", format_grid(settings)] if settings else []),
         "\n".join(f"- {text}" for text in notes(record)),
         protocol_text(record),
@@ -38,15 +38,12 @@ def command(record: Mapping[str, Any]) -> str:
     return plan_of(record).command(record["comparison"].get("folders", ()))
 
 
-def runs_of_search(record: Mapping[str, Any]) -> tuple[int, float]:
-    """How many runs the searches of a comparison have, and their minutes; (0, 0) of other tables, and of a search that
-    is no run of its own."""
-    own = record.get("comparison")
-    if own is None or own["plan"]["budget"] == 1:
-        return 0, 0.0
-    points = [point for searches in own["searches"].values() for search in searches for point in search["points"]]
-    minutes = sum(each for point in points for each in point["minutes"] if each is not None)
-    return sum(len(point["values"]) for point in points), minutes
+def minutes_of_search(record: Mapping[str, Any]) -> list[float]:
+    """The minutes of each run of the searches, 0 of one that failed; none where nothing was searched."""
+    if record["comparison"]["plan"]["budget"] == 1:
+        return []
+    searches = [search for own in record["comparison"]["searches"].values() for search in own]
+    return [each or 0.0 for search in searches for point in search["points"] for each in point["minutes"]]
 
 
 def chosen(record: Mapping[str, Any]) -> list[list[str]]:

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from contrastive.report.grid import Grid
+from contrastive.report.judge import interval_text
 from contrastive.study.compare.outcome import Record, plan_of
 from contrastive.study.compare.plan import Plan
-from contrastive.study.render.claims import interval_text
 from contrastive.study.render.comparison import times
 from contrastive.study.render.effects import metric_of
 from contrastive.study.render.sentences import about, found, graded, named
 from contrastive.study.render.sentences import sentences as sentences_on_one
-from contrastive.text import format_grid
 
 LEGEND = (
     "effect: mean difference with its interval; over the data sets it is what other data sets like these would give, a "
@@ -54,15 +54,15 @@ def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     return f"{said}: {graded(claim, plan)}. {power}"
 
 
-def grid(record: Record) -> list[list[str]]:
-    """Each pair on each data set and over all, the head first."""
+def grid(record: Record) -> Grid:
+    """Each pair on each data set and over all."""
     parts: Mapping[str, Record] = record["datasets"]
     rows = [["method", "against", "data set", "verdict", "effect [interval]"]]
     for i, over in enumerate(record["judged"]):
         said = [(name, part["comparison"]["judged"][i]) for name, part in parts.items()]
         for name, claim in [*said, (f"all {len(parts)} data sets", over)]:
             rows.append([claim["name"], claim["against"], name, claim["verdict"], interval_text(claim)])
-    return rows
+    return Grid.of(rows)
 
 
 def command(record: Record) -> str:
@@ -83,6 +83,6 @@ def markdown(record: Record) -> str:
     """The whole page."""
     said = "\n".join(f"- {text}" for text in sentences(record))
     return "\n\n".join([
-        f"{record['title']}: test split, accuracies in percent.", said, format_grid(grid(record)), LEGEND,
+        f"{record['title']}: test split, accuracies in percent.", said, grid(record).markdown(), LEGEND,
         *looks(record), f"Command: `{command(record)}`",
     ])  # fmt: skip

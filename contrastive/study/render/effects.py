@@ -1,18 +1,19 @@
-"""The verdicts of a comparison as cells, numbers, lines of text and claims of a chart."""
+"""The verdicts of a comparison as a table, lines of text and claims of a chart."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from statistics import mean
 from typing import Any
 
+from contrastive.report.grid import Column, Grid
+from contrastive.report.judge import interval_text
 from contrastive.study.compare.judge import compared, paired_runs
 from contrastive.study.compare.outcome import Record, plan_of
 from contrastive.study.compare.plan import search_of
-from contrastive.study.render.claims import interval_text
-from contrastive.text import counted, spreadsheet
+from contrastive.text import counted
 
+HEAD = ("method", "against", "verdict")
 GRADES = ("worse", "within", "better")
-HEAD_OF_NUMBERS = ["p", "over", "n", "P", "found"]
-HEAD = ["method", "against", "verdict", "effect [interval]", *GRADES, *HEAD_OF_NUMBERS]
 
 
 def metric_of(record: Record) -> str:
@@ -27,29 +28,23 @@ def claims_of(record: Record) -> list[dict[str, Any]]:
     return own
 
 
-def effects(record: Record) -> list[list[str]]:
-    """The verdicts as cells, the head first."""
-    rows = [
-        [claim["name"], claim["against"], claim["verdict"], interval_text(claim), *grades(claim),
-         "" if claim["p"] is None else f"{claim['p']:.3f}", claim["over"], str(claim["n"]),
-         *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found"))]
-        for claim in claims_of(record)
-    ]  # fmt: skip
-    return [HEAD, *rows]
+def effects(record: Record) -> Grid:
+    """The verdicts as a table."""
+    claims = claims_of(record)
 
+    def column(head: str, text: Callable[[Mapping[str, Any]], str], *keys: str) -> Column:
+        return Column(head, [*map(text, claims)], {key: [claim[key] for claim in claims] for key in keys})
 
-def effects_csv(record: Record) -> str:
-    """The same as numbers."""
-    import pandas as pd  # late: it takes a second
+    def number(head: str, key: str, text: Callable[[float], str]) -> Column:
+        return column(head, lambda claim: "" if claim[key] is None else text(claim[key]), key)
 
-    keys = ["name", "against", "verdict", "effect", "low", "high", "p", *GRADES, "p_better", "n", "over"]
-    rows = [{key: claim[key] for key in keys} for claim in claims_of(record)]
-    return spreadsheet(pd.DataFrame(rows), float_format="%.4f")
-
-
-def grades(claim: Mapping[str, Any]) -> list[str]:
-    """How likely each answer is, in percent."""
-    return ["" if claim[key] is None else f"{100 * claim[key]:.0f} %" for key in GRADES]
+    return Grid([
+        *(column(head, itemgetter(key), key) for head, key in zip(HEAD, ("name", "against", "verdict"), strict=True)),
+        column("effect [interval]", interval_text, "effect", "low", "high"),
+        *(number(grade, grade, lambda share: f"{100 * share:.0f} %") for grade in GRADES),
+        number("p", "p", "{:.3f}".format), column("over", itemgetter("over"), "over"), number("n", "n", str),
+        number("P", "p_better", "{:.2f}".format), number("found", "found", "{:.2f}".format),
+    ])  # fmt: skip
 
 
 def differences(record: Mapping[str, Any], claim: Mapping[str, Any]) -> list[float]:

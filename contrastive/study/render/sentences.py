@@ -5,12 +5,12 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from contrastive.report.record import look_up
+from contrastive.report.statistics import quantile
 from contrastive.study.compare.judge import level_of
 from contrastive.study.compare.outcome import Record, plan_of
 from contrastive.study.compare.plan import Plan, folder_name
 from contrastive.study.render.effects import claims_of, metric_of
-from contrastive.study.spec import look_up
-from contrastive.study.statistics import quantile
 from contrastive.text import spread
 
 ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess

@@ -1,0 +1,98 @@
+"""Pages, figures and maps of real runs, as a user makes them."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from contrastive.cli.report import main
+from contrastive.errors import ConfigError
+from contrastive.report.page import runs_records
+from scripts.figures import tsne_map
+from tests.helpers import TINY, program
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of a tiny run on biased digits, in one process."""
+    path = tmp_path_factory.mktemp("runs")
+    tiny = [word for word in TINY if "few_shot" not in word]
+    words = ["dataset=biased_digits", "loss=supcon", "evaluator=[knn,bias_audit,linear]", "seed=0,1"]
+    done = program("-m", "hydra/launcher=basic", *tiny, *words, cwd=path)
+    assert done.returncode == 0, done.stderr
+    return path / "outputs"
+
+
+def test_runs_of_a_folder_are_one_row_with_their_seeds(folder):
+    (record,), left_out = runs_records([folder])
+    (row,) = record["rows"]
+    assert left_out == []
+    assert [run["seed"] for run in row["runs"]] == [0, 1]
+    assert row["runs"][0]["curves"]["test/knn_top1"]["epoch"] == [0, 1, 2, 3]
+
+
+def test_a_map_has_the_labels_of_the_test_images(folder):
+    run = next(path.parent for path in sorted(folder.rglob("result.json")))
+    points = tsne_map(run)
+    assert {len(column) for column in points.values()} == {359}  # the test split of the digits
+    assert set(points["class"]) == {str(digit) for digit in range(10)}
+    assert set(points["bias"]) <= set(range(10))
+
+
+def test_a_map_builds_nothing_else_that_a_run_names(folder, tmp_path, monkeypatch):
+    (tmp_path / "a_trap.py").write_text("open('EVIL', 'w')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    config = yaml.safe_load(next(folder.rglob("config.yaml")).read_text())
+    config["dataset"] = {"_target_": "a_trap.open_it"}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(ConfigError, match="is no dataset of contrastive"):
+        tsne_map(tmp_path)
+    assert not (tmp_path / "EVIL").exists()
+
+
+def test_page_of_runs(folder, tmp_path):
+    pytest.importorskip("vl_convert")
+    assert main(["page", str(tmp_path / "out.html"), str(folder)]) == 0
+    text = (tmp_path / "out.html").read_text()
+    titles = re.findall(r"<h3>(.*?)</h3>", text)
+    assert titles == ["Figures", "Curves"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("environment.json", b""), ("config.yaml", b""),
+        ("config.yaml", b"a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b]\n"),
+    ],
+)  # fmt: skip
+def test_a_damaged_run_is_named_and_not_counted(folder, tmp_path, name, content, capsys):
+    shutil.copytree(folder, tmp_path / "outputs")
+    first = next((tmp_path / "outputs").rglob("seed=0"))
+    (first / name).write_bytes(content)
+    assert main([str(tmp_path / "outputs")]) == 0
+    out, err = capsys.readouterr()
+    assert f"{name} is missing or damaged" in out + err
+    assert main([str(first)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("error: ") and "try " in said
+
+
+def test_a_damaged_or_changed_log_is_said(folder, tmp_path, capsys):
+    pytest.importorskip("vl_convert")
+    shutil.copytree(folder, tmp_path / "outputs")
+    run = next((tmp_path / "outputs").rglob("seed=0"))
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:-1]))
+    words = ["page", str(tmp_path / "out.html"), str(tmp_path / "outputs")]
+    assert main(words) == 0
+    assert "metrics.jsonl was changed after the run" in capsys.readouterr().err
+    (run / "metrics.jsonl").write_text("".join(lines[:-1])[:-9] + lines[-1])
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "metrics.jsonl is damaged (" in said
+    assert ": try rerun=true" in said

@@ -1,0 +1,181 @@
+"""What is committed under studies/ follows from its records."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from statistics import mean
+from typing import Any
+
+import pytest
+from tables.claims import judge_claims
+from tables.kept import check_tables, reword, study_records, table_of
+from tables.page import write_pages
+from tables.spec import STUDIES, read_table, table_paths
+
+from contrastive.config.identity import key_of
+from contrastive.errors import ConfigError
+from contrastive.study.record import read_compared
+from contrastive.study.render.files import RECORD, check_folder
+
+LOSS_OF = {"debiased_positive": "nt_xent", "dcl_cifar10": "debiased_neg"}  # the recipes whose loss rows may leave out
+RECORDS = study_records()
+
+
+def test_every_committed_table_is_what_its_record_gives():
+    (n_tables, wrong), (n_compared, broken) = check_tables([STUDIES]), check_folder(STUDIES, unsealed=True)
+    assert n_tables + n_compared == len(RECORDS)
+    assert min(n_tables, n_compared) > 3
+    assert not wrong + broken
+
+
+def test_a_page_or_figure_that_was_changed_is_found(tmp_path):
+    record = table_of(RECORDS["supervised"])
+    text = write_pages(record, tmp_path / "t")
+    (tmp_path / "t.md").write_text(f"# More\n\n{text}\nWords around it.\n")
+    (tmp_path / "other.json").write_text("[1, 2]")
+    assert check_tables([tmp_path]) == (1, [])
+    (tmp_path / "t.md").write_text(text.replace("(3)", "(4)"))
+    assert "t.md is not what t.json gives" in check_tables([tmp_path])[1][0]
+    write_pages(record, tmp_path / "t")
+    stored = json.loads((tmp_path / "t.json").read_text())
+    stored["rows"][0]["runs"][0]["minutes"] += 1
+    (tmp_path / "t.json").write_text(json.dumps(stored))
+    assert check_tables([tmp_path])[1]
+
+
+def test_every_archived_record_has_one_row_in_the_page_of_the_archive():
+    rows = re.findall(r'<a id="(\w+)"', (STUDIES / "archive/README.md").read_text())
+    assert {name for name, path in RECORDS.items() if path.suffix == ".xz"} <= set(rows)
+    assert len(rows) == len(set(rows)) and not any((STUDIES / name).exists() for name in rows)
+
+
+def test_a_damaged_record_of_the_archive_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "gain.json.xz"
+    for damaged in (b"", RECORDS["gain"].read_bytes()[:-100], b"x" * 100):
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match="try another copy"):
+            read_compared(path)
+
+
+def test_a_study_has_a_page_and_a_record_or_plan_of_its_name():
+    tables = table_paths()
+    for folder in (path for path in STUDIES.iterdir() if path.is_dir() and path.name != "archive"):
+        assert (folder / "README.md").exists(), folder
+        if folder.name in RECORDS:
+            record = read_compared(RECORDS[folder.name])
+            part = next(iter(record.get("datasets", {"": record}).values()))
+            is_sealed = bool(part.get("comparison", {}).get("sealed"))  # its name ends in the hash of what it is of
+            assert is_sealed or record["table"] == folder.name
+        if (folder / "plan.yaml").exists():
+            assert tables[folder.name] == folder / "plan.yaml"
+
+
+KNN, BOTH = ["knn_top1"], ["knn_top1", "linear_top1"]
+SEARCHED = {"temperature", "optimizer.lr", "tau_plus"}  # and options of the loss
+
+
+def words(row) -> dict[str, str]:
+    return {key_of(word): word.partition("=")[2] for word in row["overrides"]}
+
+
+def read_rows(table: str) -> list[dict[str, Any]]:
+    return [row for row in read_compared(RECORDS[table])["rows"] if row["runs"]]
+
+
+def point(row) -> tuple[tuple[str, float], ...]:
+    """What a search chooses; the same however a number is written."""
+    of_loss = {key: value for key, value in words(row).items() if key in SEARCHED or key.startswith("loss.")}
+    return tuple(sorted((key, float(value)) for key, value in of_loss.items()))
+
+
+@pytest.mark.parametrize(("search", "tuned", "metrics", "n_rows"), [
+    ("debiased_search", "debiased_tuned", KNN, 3), ("objectives_cifar10_search", "objectives_cifar10", BOTH, 38),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
+def test_the_tuned_rows_are_the_best_points_of_the_search(search, tuned, metrics, n_rows):
+    """By the mean over runs of the mean of the metrics."""
+    figures: dict[Any, dict[Any, float]] = {}
+    for row in read_rows(search):
+        method = words(row)["loss"], "loss.push" in words(row)
+        figures.setdefault(method, {})[point(row)] = mean(run["val"][m] for run in row["runs"] for m in metrics)
+    rows = read_rows(tuned)
+    rows = [row for row in rows if "tuned" in row["name"]] or rows
+    assert len({row["name"] for row in rows}) == n_rows
+    for row in rows:
+        found = figures[words(row)["loss"], "loss.push" in words(row)]
+        chosen = tuple(pair for pair in point(row) if any(pair[0] == key for key, _ in next(iter(found))))
+        assert found[chosen] == max(found.values()), row["name"]
+
+
+def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]]:
+    """(record, row, row) that differ in the loss alone, or have each the best point of its search; tau_plus 0 is
+    NT-Xent."""
+    own = SEARCHED | {"loss"}
+    whole = [record for path in RECORDS.values() if (record := read_compared(path)) is not None]
+    for record in (part for one in whole for part in one.get("datasets", {"": one}).values()):
+        if "knn_top1" not in record["metrics"]:
+            continue
+        contestants = record.get("comparison", {}).get("plan", {}).get("contestants", [])
+        searched = {one["name"]: {key_of(word): word.partition("=")[2] for word in one["words"]} for one in contestants}
+        typed = [(row, searched.get(row["name"], {}) | words(row)) for row in record["rows"] if row["runs"]]
+        named = [(row, {"loss": LOSS_OF.get(own.get("experiment"), "")} | own) for row, own in typed]
+        rows = [(row, own) for row, own in named if own["loss"] in ("nt_xent", "debiased_neg")]
+        for debiased, changed in rows:
+            for plain, kept in rows:
+                is_plain = kept["loss"] == "nt_xent" or float(kept.get("tau_plus", "1")) == 0
+                others = [{key: value for key, value in one.items() if key not in own} for one in (changed, kept)]
+                states = [re.search("tuned|as it comes", row["name"]) is None for row in (debiased, plain)]
+                same = others[0] == others[1] and states[0] == states[1]
+                if is_plain and same and changed["loss"] == "debiased_neg" and float(changed.get("tau_plus", "1")) > 0:
+                    yield record, debiased["name"], plain["name"]
+
+
+@pytest.mark.slow
+def test_the_count_of_comparisons_of_debiased_negatives():
+    """README: 56 intervals, three above 0, two below; runs in two tables count once."""
+    verdicts = {}
+    for record, better, worse in debiased_negatives_and_nt_xent():
+        claim = {"better": better, "worse": worse, "metric": "knn_top1", "gap": 0.0, "source": ""}
+        (judged,) = judge_claims({**record, "claims": [claim]})
+        if judged["low"] is not None:
+            runs = {row["name"]: sorted(run["test"]["knn_top1"] for run in row["runs"]) for row in record["rows"]}
+            verdicts[str([runs[better], runs[worse]])] = (judged["low"] > 0) - (judged["high"] < 0)
+    signs = [*verdicts.values()]
+    assert (len(signs), signs.count(1), signs.count(-1)) == (56, 3, 2)
+
+
+@pytest.mark.parametrize("path", sorted(STUDIES.glob(f"*/{RECORD}")), ids=lambda path: path.parent.name)
+def test_committed_tables_say_what_their_yaml_says(path):
+    if (record := table_of(path)) is None:  # a comparison, which is made from typed words
+        return
+    table = read_table(table_paths()[record["table"]], preset=record["preset"], extra=tuple(record["extra"]))
+    said = {"note": table.note, "claims": list(table.claims)}
+    assert {key: record[key] for key in said} == said, "try python scripts/reproduce_table.py --reword studies"
+
+
+def test_a_run_without_its_epochs_is_said_to_be_damaged(tmp_path):
+    record = read_compared(RECORDS["digits"])
+    del record["rows"][0]["runs"][0]["settings"]["epochs"]
+    (tmp_path / "digits.json").write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match=r"\(epochs of "):
+        read_compared(tmp_path / "digits.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["biased_digits", "biased_mnist"])
+def test_rows_compose_to_the_precision_of_their_record(composed, name):
+    """Their experiments train in float32, as the authors; the committed runs did not."""
+    record = read_compared(RECORDS[name])
+    assert {environment["precision"] for environment in record["environments"]} == {"bf16"}  # what auto gave there
+    rows = read_table(table_paths()[name], preset=record["preset"]).rows
+    assert {composed(*row.overrides).precision for row in rows if row.overrides} == {"auto"}
+
+
+def test_words_of_a_committed_table_are_taken_from_its_yaml(tmp_path):
+    path = shutil.copytree(STUDIES / "biased_digits", tmp_path / "biased_digits") / "record.json"
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps({**before, "note": "Old.", "claims": before["claims"][1:]}))
+    assert reword([tmp_path]) == 0
+    assert json.loads(path.read_text()) == before
+    assert check_tables([tmp_path]) == (1, [])
+    assert path.with_name("README.md").read_text() == (STUDIES / "biased_digits/README.md").read_text()

@@ -1,0 +1,137 @@
+"""`make reproduce-table` as its user meets it."""
+
+import contextlib
+import io
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tables import engine
+
+from contrastive.config.paths import CONFIGS
+from tests import forked
+
+pytestmark = pytest.mark.slow
+WORDS = ["device=cpu", "evaluator=[knn]"]
+
+
+def reproduce(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """The command in this process; its runs are processes."""
+    forked.start_server()
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.setenv("OMP_NUM_THREADS", "1")
+        code = engine.main(list(words))
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def test_an_unknown_table_or_word_is_one_sentence(tmp_path):
+    done = reproduce("none", cwd=tmp_path)
+    assert done.returncode == 2
+    assert ", biased_digits, " in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory) -> Path:
+    """The folder in which the smoke preset of the digits was run."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    done = reproduce("digits", "--preset", "smoke", *WORDS, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+RESULTS = "outputs/table/digits-smoke-*/*/seed=0/result.json"
+
+
+@pytest.mark.smoke
+def test_a_table_has_its_runs_and_pages_that_are_verified(reproduced):
+    assert len(list(reproduced.glob(RESULTS))) == 3
+    (page,) = reproduced.glob("outputs/table/digits-smoke-*.md")
+    assert "| epochs | 1 |\n" in page.read_text()
+    assert "<h2>Embedded digits</h2>" in page.with_suffix(".html").read_text()
+    assert "smoke preset, not the published setting" in page.read_text()
+    assert engine.main(["--verify", str(page.parent)]) == 0
+
+
+def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path, capsys):
+    shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
+    results = sorted(tmp_path.glob(RESULTS))
+    times = [path.stat().st_mtime_ns for path in results]
+    results[1].unlink()  # as if killed before its end
+    again = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "2 of 3 runs are done" in again.stdout
+    assert [path.stat().st_mtime_ns == before for path, before in zip(results, times, strict=True)] == [
+        True, False, True,
+    ]  # fmt: skip
+    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.md")
+    page.write_text(page.read_text().replace("NT-Xent", "Mine"))
+    assert engine.main(["--verify", str(page.parent)]) == 1
+    assert "md is not what" in capsys.readouterr().err
+    config = results[0].with_name("config.yaml")
+    config.write_text(config.read_text().replace("epochs: 1", "epochs: 2"))  # as if the table's YAML had changed
+    other = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert other.returncode == 1
+    holds = "holds a run with other settings, data or code of yours: try removing it"
+    left_out = f"{results[0].parent.relative_to(tmp_path)} {holds}"
+    assert left_out in other.stderr
+    rows = json.loads(page.with_suffix(".json").read_text())["rows"]
+    assert sorted(len(row["runs"]) for row in rows) == [0, 1, 1]
+
+
+def test_a_table_fills_over_short_allocations(reproduced, tmp_path):
+    shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
+    missing = sorted(tmp_path.glob(RESULTS))[1]
+    missing.unlink()
+    short = reproduce("digits", "--preset", "smoke", "--seconds", "20", *WORDS, cwd=tmp_path)
+    assert short.returncode == 2
+    assert "error: 1 run would not have ended in --seconds 20: try the same command again" in short.stderr
+    assert not missing.exists()
+    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.json")
+    assert sorted(len(row["runs"]) for row in json.loads(page.read_text())["rows"]) == [0, 1, 1]
+    assert reproduce("digits", "--preset", "smoke", "--seconds", "900", *WORDS, cwd=tmp_path).returncode == 0
+    assert missing.exists()
+
+
+def test_tables_are_listed_with_what_is_missing(tmp_path):
+    (tmp_path / "mine/table").mkdir(parents=True)
+    shutil.copy(CONFIGS / "table/digits.yaml", tmp_path / "mine/table/own.yaml")
+    listed = reproduce("--config-dir", "mine", cwd=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    assert "| digits " in listed.stdout
+    assert "| own " in listed.stdout
+    assert "put cifar-10-python.tar.gz into" in listed.stdout
+
+
+def test_losses_of_a_study_lie_in_the_folder_that_its_plan_names(tmp_path):
+    done = reproduce("why_sigmoid", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("outputs/table/why_sigmoid-smoke-*/*/seed=0/result.json"))) == 4
+
+
+def test_a_failed_row_is_named_with_its_log_and_the_others_run(tmp_path):
+    words = ["--preset", "smoke", "--jobs", "-1", *WORDS, "loss.drop_false_negatives=no"]
+    done = reproduce("digits", *words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("failed: ") == 3
+    assert "must be true or false, got no" in done.stdout
+    log = Path(done.stderr.split("see ")[1].split()[0])
+    assert "try loss.drop_false_negatives=false" in (tmp_path / log).read_text()
+    (record,) = tmp_path.glob("outputs/table/digits-smoke-*.json")
+    assert [row["runs"] for row in json.loads(record.read_text())["rows"]] == [[], [], []]
+
+
+def test_missing_data_is_an_error_only_when_strict(tmp_path):
+    words = ["biased_mnist", f"data_root={tmp_path}/none", "device=cpu", "epochs=1"]
+    (tmp_path / "none").write_text("a file, so that nothing can be downloaded into it")
+    for flags, code in (([], 0), (["--strict"], 2)):
+        done = reproduce(*words, *flags, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        assert (
+            f"data missing: put MNIST/raw with its four files (train-images-idx3-ubyte and so on) into {tmp_path}/none"
+            in done.stderr
+        )
