@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, search_path
-from contrastive.config.identity import dataset_name, flatten
+from contrastive.config.identity import dataset_name
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
@@ -72,20 +71,15 @@ def main(words: list[str]) -> int:
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="as above")
     parser.add_config_dir()
     options = parser.parse_intermixed_args(words)
-    requests = parse_args(options.words, folders=options.folders)
-    keep_printing()
     with importable(options.folders):
-        show(evaluate_runs(requests, folders=options.folders))
+        requests = parse_args(options.words, folders=options.folders)
+        keep_printing()
+        show(evaluate_runs(requests))
     return 0
 
 
-def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> str:
-    """Evaluate each run, and return a table of runs and figures. All settings are checked before the first.
-
-    Args:
-        folders: of modules that configurations may name: those of --config-dir.
-    """
-    requests = _each(requests, partial(_check, folders=folders))
+def evaluate_runs(requests: list[Request]) -> str:
+    """Evaluate each run, and return a table of runs and figures. All settings are checked before the first."""
     from contrastive.experiment.evaluate import build_chosen, evaluate_run  # late: importing torch takes seconds
 
     evaluators = [build_chosen(request.settings) for request in requests]
@@ -114,8 +108,10 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
 def beside_the_run(run: Path, record: dict[str, Any]) -> str:
     """Whether figures are those that the run recorded of the same images, read in the same way; empty where none is."""
     state, said = read_run(run), []
-    if state.kind != "finished" or record["environment"].get("data") != state.environment["data"]:
+    if state.kind != "finished" or record["is_transfer"]:
         return ""
+    if record["environment"].get("data") != state.environment["data"]:
+        return f"warning: these images are not those that {as_typed(run)} was judged on: tables keep the figures apart"
     own, evaluators = state.result, record["settings"]["evaluator"]
     for metric, value in record["test"].items():
         read = protocol_of(metric, evaluators)
@@ -123,14 +119,6 @@ def beside_the_run(run: Path, record: dict[str, Any]) -> str:
             before = own["test"][metric]
             said.append(f"{metric} {'as' if abs(value - before) < SHOWN else f'is {value:.2f}, {before:.2f}'} recorded")
     return f"{as_typed(run)}: {', '.join(said)}" if said else ""
-
-
-def _check(request: Request, folders: Sequence[Path]) -> Request:
-    """The request, if it may be carried out: what of the run's configuration is built is a component."""
-    check_targets({group: request.config[group] for group in BUILT if group in request.config}, folders)
-    check_no_link(request.run / EVALUATIONS)
-    check_modules({"dataset": request.settings.dataset, "evaluator": request.settings.evaluator})
-    return request
 
 
 def _each(items: Sequence[Item], task: Callable[[Item], Done]) -> list[Done]:
@@ -176,9 +164,12 @@ def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
 
 
 def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Request:
-    """Compose what was typed, and take everything else from the run."""
-    config, typed = read_config(run), _typed_keys(overrides)
-    is_transfer = "dataset" in typed
+    """Compose what was typed, and take everything else from the run; what of that is built must be a component."""
+    config, typed = read_config(run), OverridesParser.create().parse_overrides(overrides)
+    check_targets({group: config[group] for group in BUILT if group in config}, folders)
+    check_no_link(run / EVALUATIONS)
+    keys = {override.key_or_group for override in typed}
+    is_transfer = "dataset" in keys
     option = _option(config["dataset"]["_target_"], folders) or NEUTRAL
     words = [f"seed={config['seed']}", *([] if is_transfer else [f"dataset={option}"]), *overrides]
     with initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
@@ -187,33 +178,19 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     OmegaConf.set_struct(cfg, False)
     del cfg["hydra"]  # it names a run directory, and there is none
     if not is_transfer:
-        node = dataset_below(config, cfg.data_root) if "data_root" in typed else config["dataset"]
-        cfg.dataset = {**node, **_typed_values(cfg, typed, "dataset")}
+        cfg.dataset = dataset_below(config, cfg.data_root) if "data_root" in keys else config["dataset"]
         for name, recorded in config["evaluator"].items():
             if isinstance(cfg.evaluator.get(name), DictConfig) and "_target_" in cfg.evaluator[name]:
-                cfg.evaluator[name] = {**recorded, **_typed_values(cfg, typed, f"evaluator.{name}")}
-    elif "size" in cfg.dataset and "dataset.size" not in typed and "size" in config["dataset"]:
+                cfg.evaluator[name] = recorded
+        for override in typed:
+            if "." in (key := override.key_or_group) and not override.is_delete():
+                OmegaConf.update(cfg, key, override.value(), merge=True)
+    elif "size" in cfg.dataset and "dataset.size" not in keys and "size" in config["dataset"]:
         cfg.dataset.size = config["dataset"]["size"]
     settings = Settings.from_config(cfg)
+    check_modules({"dataset": settings.dataset, "evaluator": settings.evaluator})
     unread = unused_overrides(cfg, overrides)
     return Request(run, config, settings, dataset_name(choice, settings.dataset), is_transfer, unread)
-
-
-def _typed_keys(overrides: list[str]) -> set[str]:
-    """The dotted keys that were typed, those inside of a typed mapping too: evaluator.knn={k:5} is evaluator.knn.k."""
-    keys: set[str] = set()
-    for override in OverridesParser.create().parse_overrides(overrides):
-        value = override.value()
-        nested = flatten(value, f"{override.key_or_group}.") if isinstance(value, dict) and value else {}
-        keys |= nested.keys() or {override.key_or_group}
-    return keys
-
-
-def _typed_values(cfg: Any, typed: set[str], prefix: str) -> dict[str, Any]:
-    """{name: composed value} of what was typed below `prefix`."""
-    names = {key.removeprefix(f"{prefix}.").partition(".")[0] for key in typed if key.startswith(f"{prefix}.")}
-    node: Any = OmegaConf.to_container(OmegaConf.select(cfg, prefix), resolve=True)
-    return {name: node[name] for name in names if name in node}
 
 
 def _option(target: str, folders: Sequence[Path]) -> str | None:

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from hydra import compose
 from omegaconf import open_dict
-from PIL import Image
 from torch import Tensor, nn
 
 from contrastive.config.check_types import typed
@@ -15,15 +14,14 @@ from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import check_words, expanded, quote_paths
 from contrastive.config.settings import Settings, checked_settings
-from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.rows import as_images
 from contrastive.dataset.shard.stored import Stored
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Picture, Transform, load_run_encoder
+from contrastive.experiment.encoder import Picture, Transform, open_encoder
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import RESULT, read_config, read_result, run_below
+from contrastive.run.files import RESULT, read_result, run_below
 from contrastive.run.log import read_points
 from contrastive.types import Data
 
@@ -87,10 +85,7 @@ class Result:
 
         The network may be your own, from a module in `config_dir`, or after `pretrain` from one in the current folder.
         """
-        config = read_config(self.path)
-        with importable(self._folders):
-            check_targets(config, self._folders)
-            return load_run_encoder(self.path, config)
+        return open_encoder(self.path, self._folders)
 
     def embed(self, images: Any, *, batch_size: int = 256) -> Tensor:
         """The features of images, (N, F) on the CPU; `contrastive embed` writes those of folders to a file.
@@ -100,7 +95,7 @@ class Result:
                 takes it, a tensor (N, K, h, w), or the images of a split, streamed ones too.
 
         Raises:
-            ConfigError: something else, or no images.
+            ConfigError: tensors in a list, or no images.
         """
         encoder, transform = self.encoder()
         several = _several(images, n_channels=len(transform.mean))
@@ -126,23 +121,7 @@ def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor | Stored
         return images if images.ndim == 4 else images[None]
     if isinstance(images, np.ndarray) and images.ndim == 4:
         return as_images(images, "the images")
-    several = [*images] if isinstance(images, list | tuple) else [images]
-    if odd := [image for image in several if not _is_picture(image)]:
-        kind = (
-            f"{odd[0].dtype} {tuple(odd[0].shape)}"
-            if isinstance(odd[0], np.ndarray | Tensor)
-            else type(odd[0]).__name__
-        )
-        raise ConfigError(
-            f"embed takes paths, PIL images and arrays (h, w, K) of uint8 or uint16, got {kind}: "
-            "try embed(data.test.image), embed(torch.stack(tensors)) or embed([PATH])"
-        )
-    return several
-
-
-def _is_picture(image: Any) -> bool:
-    is_array = isinstance(image, np.ndarray) and image.ndim in (2, 3) and image.dtype in (np.uint8, np.uint16)
-    return is_array or isinstance(image, str | Path | Image.Image)
+    return [*images] if isinstance(images, list | tuple) else [images]
 
 
 @overload

@@ -301,9 +301,8 @@ def build_step(
     check_room(settings, network, view, second=second, precision=precision, device=device, compiled=compiled is True)
     if precision == "bf16" and device.type == "cpu":
         precisions.make_convolutions_safe(parts.encoder)
-    channels_last = settings.channels_last and precisions.bears_channels_last(parts.encoder, device)
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
+    encoder, channels_last = precisions.placed(parts.encoder, device, channels_last=settings.channels_last)
+    head = parts.head.to(device)
     teacher = build_teacher(settings, encoder, head)
     (_, last), *earlier = rates(encoder, settings.encoder.get("layer_decay", 1.0))
     groups = [[*last, *head.parameters(), *objective.parameters()], *(group for _, group in earlier)]

@@ -3,10 +3,9 @@
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 import torch
@@ -73,17 +72,9 @@ def estimate(experiment: Experiment) -> Timing:
             f"{', '.join(judged) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}"),
         row("together", total, ""),
         f"  peak memory  {(memory := peak_memory(device))}",
-        f"  written      {_written(settings.dataset)}",
     ]  # fmt: skip
     text = "\n".join(line.rstrip() for line in lines)
     return Timing(seconds=total, memory=memory.strip(), is_finite=all(map(math.isfinite, losses)), text=text)
-
-
-def _written(dataset: dict[str, Any]) -> str:
-    """What a dry run leaves on the disk."""
-    if place := dataset.get("cache"):
-        return f"no run; the decoded images stay in {place}"
-    return f"no run; what was downloaded stays in {dataset['root']}" if "root" in dataset else "nothing"
 
 
 def _points(evaluator: Evaluator, epochs: int) -> int:
@@ -152,16 +143,15 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
 
 def timed(task: Callable[[], object], device: torch.device) -> float:
     """Seconds of one call, the device's work included."""
-    waits: dict[str, Callable[[], object]] = {
-        "cuda": partial(torch.cuda.synchronize, device),
-        "mps": torch.mps.synchronize,
-    }
-    wait = waits.get(device.type, torch.cpu.synchronize)
-    wait()
-    since = time.perf_counter()
+
+    def now() -> float:
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+        return time.perf_counter()
+
+    since = now()
     task()
-    wait()
-    return time.perf_counter() - since
+    return now() - since
 
 
 def peak_memory(device: torch.device) -> str:

@@ -21,7 +21,6 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
 from contrastive.run.files import ENCODER, HEAD, RESULT, encoder_node, read_config, run_below, weights_path
 from contrastive.run.weights import channels_of, read_weights
-from contrastive.text import counted
 from contrastive.training.precision import Normalize
 from contrastive.types import LEVELS
 
@@ -84,15 +83,10 @@ class Transform:
     def _checked(self, image: Tensor) -> Tensor:
         """(K, h, w) or (N, K, h, w) → (N, K, h, w)."""
         if image.dtype != self.dtype or image.ndim not in (3, 4) or image.shape[-3] != len(self.mean):
-            name, k, most = self.kind.dtype.name, len(self.mean), LEVELS[self.dtype] - 1
-            instead = (
-                f"images of {counted(k, 'channel')}"
-                if image.dtype == self.dtype
-                else (f"(image * {most}).round().to(torch.{name})")
-            )
+            name, k = self.kind.dtype.name, len(self.mean)
             raise ConfigError(
                 f"the transform takes {name} images ({k}, H, W) or (N, {k}, H, W), got {image.dtype} "
-                f"{tuple(image.shape)}: try {instead}"
+                f"{tuple(image.shape)}: try (image * {LEVELS[self.dtype] - 1}).round().to(torch.{name}) of [0, 1]"
             )
         return image if image.ndim == 4 else image[None]
 

@@ -10,7 +10,6 @@ import torch
 
 from contrastive.average.base import of_average
 from contrastive.config.check_types import check_types
-from contrastive.config.identity import flatten, is_identity
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
@@ -22,7 +21,6 @@ from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
 from contrastive.run.files import (
     evaluation_name,
-    read_environment,
     read_evaluations,
     read_result,
     transfer_folders,
@@ -32,7 +30,7 @@ from contrastive.run.files import (
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed, counted, show
 from contrastive.training.features import feature_sets
-from contrastive.training.precision import Normalize, bears_channels_last
+from contrastive.training.precision import Normalize, placed
 from contrastive.training.progress import announced
 from contrastive.types import Data
 
@@ -73,7 +71,6 @@ def evaluate_run(
     """
     keep_freed_memory()
     data, data_hash, _ = load_data(settings.dataset)
-    _warn_of_other_images(run, config, settings, data_hash)
     device = start_device(settings.device)
     # the code of encoder, augmentation, evaluators and dataset
     sources = {key: config.get(key) for key in ("encoder", "augmentation")}
@@ -101,17 +98,8 @@ def evaluate_run(
     origin = {"dataset": dataset_name, "is_transfer": is_transfer}
     record = {**_evaluate(run, config, settings, applicable, data, device), **origin, "environment": environment}
     write_evaluation(run, name, record)
-    silent = ", ".join(key for key in evaluators if key not in record["protocol"])
-    show(f"{place}: nothing from {silent} on this data" if silent else place)
+    show(place)
     return record
-
-
-def _warn_of_other_images(run: Path, config: dict[str, Any], settings: Settings, data_hash: str) -> None:
-    """Say where the run's own words lead to other images than they did."""
-    nodes = [flatten({"dataset": node}) for node in (settings.dataset, config["dataset"])]
-    ours, theirs = ({key: value for key, value in node.items() if is_identity(key)} for node in nodes)
-    if config.get("held_out") is None and ours == theirs and data_hash != read_environment(run)["data"]:
-        show(f"warning: these images are not those that {as_typed(run)} was made from: tables keep the figures apart")
 
 
 def _evaluate(
@@ -130,9 +118,7 @@ def _evaluate(
             f"the encoder takes images of {counted(len(transform.mean), 'channel')} and these have {data.n_channels}: "
             "try a dataset of the same kind"
         )
-    channels_last = config["channels_last"] and bears_channels_last(encoder, device)
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    encoder = encoder.to(device, memory_format=layout)  # type: ignore[call-overload]
+    encoder, channels_last = placed(encoder, device, channels_last=config["channels_last"])
     if is_resident(data, device, settings.resident):
         data = data.to(device)
     with announced("evaluating: features"):

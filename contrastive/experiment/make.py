@@ -1,23 +1,19 @@
 """Build one component from the defaults of its YAML: for notebooks and tests, and other datasets for an evaluation."""
 
-import inspect
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.check_types import check_types
 from contrastive.config.identity import COMPONENTS
+from contrastive.config.neighbors import no_option
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_data, build_loss, instantiate_node
 from contrastive.text import counted
 from contrastive.types import Data
-
-CONVERTED = {1, 3}  # channels of which `image_folder` makes the others
 
 
 def make(component: str, **overrides: Any) -> Any:
@@ -37,14 +33,7 @@ def make(component: str, **overrides: Any) -> Any:
     node = component_node(component, overrides)
     if "_target_" not in node:
         return None
-    is_loss = component.startswith("loss/")
-    parameters = inspect.signature(get_object(node["_target_"])).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    allowed = [*parameters, "push"] if is_loss else [*parameters]
-    if not takes_any and (unknown := [key for key in overrides if key not in allowed]):
-        known = ", ".join(allowed) or "none"
-        raise ConfigError(f'{component} has no option {unknown[0]}, its options are {known}: try make("{component}")')
-    return build_loss(node) if is_loss else instantiate_node(node)
+    return build_loss(node) if component.startswith("loss/") else instantiate_node(node)
 
 
 def component_node(component: str, overrides: dict[str, Any], settings: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -70,31 +59,25 @@ def load_other_data(name: str, *, like: Data, data_root: str) -> Data:
     Raises:
         ConfigError: there is none of this name, or its images have no labels, or other channels than those of `like`.
     """
-    size = like.test.image.shape[-1]
     known = [option for option in options("dataset") if option not in ("image_folder", "arrays")]
-    if name in known:
-        if "size" not in component_node(f"dataset/{name}", {}, {"data_root": data_root}):
-            raise ConfigError(
-                f"the images of {name} have a size of their own: try evaluator.transfer.datasets=[digits]"
-            )
-        node = component_node(f"dataset/{name}", {"size": size}, {"data_root": data_root})
-    elif Path(name).is_dir():
-        node = component_node("dataset/image_folder", {"root": name, "size": size}, {"data_root": data_root})
-    else:
+    if name not in known and not Path(name).is_dir():
         raise ConfigError(
             f"there is no dataset and no image folder {name}, known are {', '.join(known)}: "
             "try evaluator.transfer.datasets=[digits]"
         )
-    data = build_data(node)
+    component, own = (f"dataset/{name}", {}) if name in known else ("dataset/image_folder", {"root": name})
+    node = component_node(component, own, {"data_root": data_root})
+    if "size" not in node:
+        raise ConfigError(f"the images of {name} have a size of their own: try evaluator.transfer.datasets=[digits]")
+    data = build_data({**node, "size": like.test.image.shape[-1]})
     if not data.classes:
         raise ConfigError(f"the images in {name} have no labels: try evaluator.transfer.datasets=[digits]")
     if data.n_channels != like.n_channels:
         mine, theirs = counted(like.n_channels, "channel"), counted(data.n_channels, "channel")
-        hint = f"images of {mine} in evaluator.transfer.datasets, or '~evaluator.transfer'"
-        if name not in known and {data.n_channels, like.n_channels} == CONVERTED:
-            place = f"dataset=image_folder dataset.root={name} dataset.size={size} dataset.channels={like.n_channels}"
-            hint = f"'~evaluator.transfer', and after the run: python -m contrastive evaluate RUN {place}"
-        raise ConfigError(f"the encoder takes images of {mine} and those in {name} have {theirs}: try {hint}")
+        raise ConfigError(
+            f"the encoder takes images of {mine} and those in {name} have {theirs}: "
+            f"try images of {mine} in evaluator.transfer.datasets, or '~evaluator.transfer'"
+        )
     return data
 
 
@@ -105,13 +88,8 @@ def _split_name(component: str) -> tuple[str, str]:
         raise ConfigError(
             f'there is no component {component}, groups are {", ".join(sorted(COMPONENTS))}: try make("loss/nt_xent")'
         )
-    known = options(group)
-    if option not in known:
-        example = next(iter(get_close_matches(option, known, n=1) or known), "")
-        found = (
-            f', known are {", ".join(known)}: try make("{group}/{example}")' if known else f": try {group}=[my_{group}]"
-        )
-        raise ConfigError(f"there is no {group}/{option}{found}")
+    if option not in options(group):
+        raise ConfigError(no_option(group, option, options(group)))
     return group, option
 
 

@@ -216,53 +216,35 @@ def before_training(experiment: Experiment, training: Training) -> Scores:
     if training.epochs == 0 or experiment.settings.held_out is not None:
         return Scores()
     with announced(f"evaluating the encoder, {came(experiment.settings)}", name=as_typed(training.run.path)):
-        untrained = untrained_scores(experiment)
+        early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
+        untrained = evaluate(early, features(experiment, early)) if early else Scores()
     training.log(grouped("test", untrained.test) | loss_of_unseen(experiment))
     if is_main():
         training.show("views", first_views(experiment.step, experiment.loader))
     return untrained
 
 
-def untrained_scores(experiment: Experiment) -> Scores:
-    """Scores of the encoder as it stands, by the evaluators that look at it before training."""
-    early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-    return evaluate(early, features(experiment, early)) if early else Scores()
-
-
 def after_training(experiment: Experiment, training: Training) -> Scores:
-    """Evaluate the encoder as it is in the end; log the scores and show the features of the test split."""
+    """Evaluate the encoder as it is in the end; log the scores and show the features of the test split.
+
+    Scores of a run that is judged on training images are `val`.
+    """
+    average, is_judged_on_training = experiment.average, experiment.settings.held_out is not None
     with announced("evaluating: features", name=as_typed(training.run.path)):
         sets = features(experiment, experiment.evaluators, with_classifier=training.epochs > 0)
-    scores = final_scores(experiment, sets, announce=announcer(training.run))
+    scores = evaluate(experiment.evaluators, sets, strict=False, announce=announcer(training.run))
+    scores = replace(scores, protocol=of_average(scores.protocol, None if average is None else average.protocol))
+    if is_judged_on_training:
+        scores = replace(scores, test={}, val=scores.test, audit={})
     if training.epochs:
         training.log(loss_of_unseen(experiment))
     training.log(grouped("test", scores.test) | nested("audit", scores.audit))
-    if experiment.settings.held_out is not None:
+    if is_judged_on_training:
         training.log(grouped("val", scores.val))
     if is_main():
         for name, value in (scores.histograms | pictures(sets.test, experiment.data)).items():
             training.show(name, value)
     return scores
-
-
-def final_scores(
-    experiment: Experiment,
-    sets: FeatureSets,
-    *,
-    announce: Callable[[str], AbstractContextManager[object]] = nullcontext,
-) -> Scores:
-    """What the evaluators say of the trained encoder. Of a run that is judged on training images they are `val`."""
-    scores = evaluate(experiment.evaluators, sets, strict=False, announce=announce)
-    scores = replace(scores, protocol=protocol_of(experiment, scores))
-    if experiment.settings.held_out is None:
-        return scores
-    return replace(scores, test={}, val=scores.test, audit={})
-
-
-def protocol_of(experiment: Experiment, scores: Scores) -> dict[str, str]:
-    """What is stored beside the numbers of each evaluator: its own words, and those of the average if there is one."""
-    average = experiment.average
-    return of_average(scores.protocol, None if average is None else average.protocol)
 
 
 def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contrastive.experiment.build import Experiment
     from contrastive.run.directory import RunDirectory
 
-MAX_GROUPS = 20  # of class and bias that are listed
+MAX_GROUPS, MOST_CLASSES = 20, 10  # of class and bias, and classes, that are listed
 
 
 def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
@@ -90,7 +90,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"].get("by_class"):
-        parts.append(_by_class(result["audit"]["by_class"], result["audit"].get("classes", [])))
+        parts.append(_by_class(result["audit"]["by_class"], result["audit"]["classes"]))
     if "bias_top1" in result["audit"]:
         parts.append(_audit(result["audit"]))
     if "left_out" in result:
@@ -173,12 +173,11 @@ def _by_class(audit: dict[str, Any], classes: list[dict[str, Any]]) -> str:
     """A column for each probe: the mean over classes, the worst one, and all of them if they are few.
 
     Args:
-        classes: their names and numbers of test images; empty in results of earlier versions.
+        classes: their names and numbers of test images.
     """
-    few = max(len(groups["top1"]) for groups in audit.values()) <= 10
-    known = {str(own["label"]): (own["class"], str(own["n"])) for own in classes}
     rows = [["by class", "images", *audit]]
     rows += [[name, "", *(f"{own[f'{name}_top1']:.2f}" for own in audit.values())] for name in ("mean", "worst")]
-    for c in next(iter(audit.values()))["top1"] if few else ():
-        rows.append([*known.get(c, (c, "-")), *(f"{own['top1'][c]:.2f}" for own in audit.values())])
+    for c in classes if len(classes) <= MOST_CLASSES else ():
+        accuracies = [f"{own['top1'][str(c['label'])]:.2f}" for own in audit.values()]
+        rows.append([c["class"], str(c["n"]), *accuracies])
     return columns(rows)

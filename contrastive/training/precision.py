@@ -94,6 +94,13 @@ def bears_channels_last(network: nn.Module, device: torch.device) -> bool:
     )
 
 
+def placed(network: nn.Module, device: torch.device, *, channels_last: bool) -> tuple[nn.Module, bool]:
+    """The network on the device, and whether it is in that memory format: if that is wanted and it bears it."""
+    bears = channels_last and bears_channels_last(network, device)
+    layout = torch.channels_last if bears else torch.contiguous_format
+    return network.to(device, memory_format=layout), bears  # type: ignore[call-overload]
+
+
 class Normalize:
     """uint8, uint16, or float in [0, 1], images (N, K, h, w) → float32, standardized per channel.
 

@@ -21,7 +21,6 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
 from contrastive.experiment.run import run_experiment
 from contrastive.export.embed import Embedding
-from contrastive.types import Split
 from tests.dataset.data import load_shards, write_shards
 from tests.helpers import TINY, compose_settings
 
@@ -124,23 +123,17 @@ def test_a_packed_folder_keeps_its_labels(folder, tmp_path, monkeypatch):
         shutil.copy(folder / "cat/a.png", folder / f"cat/more{i}.png")
         shutil.copy(folder / "dog/c.png", folder / f"dog/more{i}.png")
     assert main(["pack", str(folder), "packed"]) == 0
-    found = {}
-    for name, place in (("all", "packed"), ("one", "packed/train/00000.tar")):
-        assert main(["embed", "digits", place, "-o", f"{name}.csv"]) == 0
-        found[name] = pd.read_csv(f"{name}.csv")
-    assert found["all"]["label"].value_counts().to_dict() == {"cat": 22, "dog": 21}
-    assert set(found["one"]["label"]) == {"cat", "dog"} and len(found["one"]) < 43
+    assert main(["embed", "digits", "packed", "-o", "all.csv"]) == 0
+    assert pd.read_csv("all.csv")["label"].value_counts().to_dict() == {"cat": 22, "dog": 21}
 
 
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
-        ("file;label\ncat/a.png;tabby\ncat/b.png;tabby\ndog/c.png;tom\n", ["tabby", "tabby", "tom"]),
         ("id,label\na,tabby\nb,tabby\nc,tom\n", ["tabby", "tabby", "tom"]),
-        ("file,label\ncat/a.png,tabby\ncat/b.png\ndog/c.png,tom\n", ["tabby", "", "tom"]),
-        ("file\ncat/a.png\ncat/b.png\ndog/c.png\n", ["", "", ""]),
+        ("file;label\ncat/a.png;tabby\ncat/b.png\ndog/c.png;tom\n", ["tabby", "", "tom"]),
     ],
-    ids=["semicolons", "no suffixes", "a short line", "no labels"],
+    ids=["no suffixes", "a short line"],
 )
 def test_a_table_is_read_as_look_and_training_read_it(folder, tmp_path, text, labels):
     (folder / "list.csv").write_text(text)
@@ -150,7 +143,7 @@ def test_a_table_is_read_as_look_and_training_read_it(folder, tmp_path, text, la
     assert found["path"].tolist() == [str(folder / name) for name in ("cat/a.png", "cat/b.png", "dog/c.png")]
 
 
-@pytest.mark.parametrize(("place", "inside"), [(".", "cat"), ("a.png", "cat"), ("../cat", "dog"), ("..", "cat/in")])
+@pytest.mark.parametrize(("place", "inside"), [("a.png", "cat"), ("..", "cat/in")])
 def test_a_folder_gives_its_name_where_the_path_does_not_say_it(folder, tmp_path, monkeypatch, place, inside):
     (folder / "cat/in").mkdir()
     monkeypatch.chdir(folder / inside)
@@ -166,26 +159,17 @@ def test_a_folder_gives_its_name_where_the_path_does_not_say_it(folder, tmp_path
         ("empty", "f.npz", "there are no images in empty: try contrastive look empty"),
         ("photos/dog/broken.jpg", "f.npz", "no image can be read, the first is photos/dog/broken.jpg"),
         ("photos/notes.csv", "f.npz", "has no column of image files: try a folder of images"),
-        ("photos/short.csv", "f.npz", "short.csv has no path (file) in line 3: try it without these lines"),
-        ("photos/latin.csv", "f.npz", "try iconv -f latin1 -t utf-8"),
+        ("photos", "f.parquet", ".parquet needs pyarrow: try pip install pyarrow"),
     ],
 )
 def test_mistakes_end_in_what_to_type(folder, tmp_path, monkeypatch, capsys, place, file, sentence):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("contrastive.export.embed.find_spec", lambda name: None)
     (tmp_path / "empty").mkdir()
     (folder / "notes.csv").write_text("a,b\n1,2\n")
-    (folder / "short.csv").write_text("n,file\n1,cat/a.png\n2\n")
-    (folder / "latin.csv").write_text("file,label\ncat/a.png,K\xe4tzchen\n", encoding="latin1")
     assert main(["embed", "digits", place, "-o", file]) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.glob("f.*"))
-
-
-def test_a_missing_package_is_said_before_the_first_image(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("contrastive.export.embed.find_spec", lambda name: None)
-    monkeypatch.setattr("contrastive.export.embed.embed", None)
-    assert main(["embed", "digits", str(folder), "-o", str(tmp_path / "f.parquet")]) == 2
-    assert ".parquet needs pyarrow: try pip install pyarrow" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux")
@@ -233,29 +217,18 @@ def whole(result: Result, images: object) -> torch.Tensor:
         return encoder(transform(images))
 
 
-def test_a_result_embeds_images_of_python(result, folder):
-    images = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
-    expected = whole(result, images)
-    for given in (images, tuple(images)):
-        torch.testing.assert_close(result.embed(given, batch_size=1), expected, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(result.embed(images[0]), expected[:1], atol=1e-5, rtol=1e-4)
-
-
-def test_a_result_embeds_the_arrays_that_a_run_takes(result):
+def test_a_result_embeds_what_a_run_takes(result, folder, tmp_path):
+    files = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
     tensor = torch.randint(256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     last = tensor.permute(0, 2, 3, 1).numpy()
-    expected = whole(result, tensor)
-    for given in (tensor, tensor.numpy(), last, list(last), tuple(last)):
-        torch.testing.assert_close(result.embed(given, batch_size=2), expected, atol=1e-5, rtol=1e-4)
-    for one in (tensor[0], last[0]):
-        torch.testing.assert_close(result.embed(one, batch_size=2), expected[:1], atol=1e-5, rtol=1e-4)
-
-
-def test_a_result_embeds_streamed_images(result, tmp_path):
     streamed = load_shards(write_shards(tmp_path)).pretrain.image
     assert not isinstance(streamed, torch.Tensor)
-    expected = whole(result, streamed[torch.arange(len(streamed))])
-    torch.testing.assert_close(result.embed(streamed, batch_size=7), expected, atol=1e-5, rtol=1e-4)
+    for given, images in (
+        (files, files), (tuple(files), files), (files[0], files[:1]), (tensor.numpy(), tensor), (last, tensor),
+        (list(last), tensor), (tensor[0], tensor[:1]), (last[0], tensor[:1]),
+        (streamed, streamed[torch.arange(len(streamed))]),
+    ):  # fmt: skip
+        torch.testing.assert_close(result.embed(given, batch_size=2), whole(result, images), atol=1e-5, rtol=1e-4)
 
 
 def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):
@@ -269,17 +242,12 @@ def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):
 @pytest.mark.parametrize(
     ("images", "sentence"),
     [
-        (
-            Split(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2)),
-            r"got Split: try embed\(data\.test\.image\)",
-        ),
-        ((np.zeros((2, 8, 8, 3), np.uint8), np.zeros(2)), r"got uint8 \(2, 8, 8, 3\): try"),
-        ([np.zeros((8, 8, 3))], r"of uint8 or uint16, got float64 \(8, 8, 3\): try"),
+        ((np.zeros((2, 8, 8, 3), np.uint8), np.zeros(2)), r"ndarray \(2, 8, 8, 3\): try .*torch\.from_numpy"),
         (np.zeros((2, 8, 8, 3)), r"images are float64 .*: try \(x \* 255\)"),
-        ([torch.zeros(3, 8, 8)], r"got torch\.float32 \(3, 8, 8\): try .* embed\(torch\.stack"),
+        ([torch.zeros(3, 8, 8)], r"Tensor \(3, 8, 8\): try torch\.stack"),
         ([], r"no images to embed: try embed\(\[PATH\]\)"),
     ],
-    ids=["split", "pair", "floats", "float array", "list of tensors", "nothing"],
+    ids=["pair", "float array", "list of tensors", "nothing"],
 )
 def test_what_a_result_cannot_embed_ends_in_what_to_type(result, images, sentence):
     with pytest.raises(ConfigError, match=sentence):

@@ -50,12 +50,6 @@ def test_types_by_hand(value, hint, expected):
     assert (misfit(value, hint, TYPED) is None) is expected
 
 
-def test_a_list_of_names_is_called_one():
-    target = "contrastive.evaluator.transfer.Transfer"
-    with pytest.raises(ConfigError, match="must be a list of names, got cifar10"):
-        check_types({"_target_": target, "datasets": "cifar10"}, "evaluator.transfer")
-
-
 @pytest.mark.parametrize("line", ["undefined", "def f(:"])
 def test_a_module_of_ones_own_that_breaks_is_named_with_its_line(tmp_path, monkeypatch, line):
     (tmp_path / "breaks.py").write_text(f"x = 1\n{line}\n")

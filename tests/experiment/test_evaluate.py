@@ -20,13 +20,11 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
 from contrastive.experiment.run import run_experiment
 from contrastive.export.program import export_onnx
-from contrastive.files import file_hash
 from contrastive.run.files import (
     ENCODER,
     evaluation_name,
     read_evaluations,
     read_result,
-    write_evaluation,
     write_result,
 )
 from contrastive.types import Data
@@ -53,7 +51,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 def evaluated(*words: object, folders: Sequence[Path] = ()) -> str:
     """The table that `contrastive evaluate` prints of these words."""
-    return evaluate_runs(parse_args([str(word) for word in words]), folders=folders)
+    return evaluate_runs(parse_args([str(word) for word in words], folders=folders))
 
 
 def edited(run: Path, **changes: Any) -> dict[str, Any]:
@@ -114,7 +112,7 @@ def test_another_dataset_is_normalized_as_in_training(run, tmp_path):
 
 
 def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
-    folder = write_image_folder(tmp_path / "insects")
+    folder, gray = write_image_folder(tmp_path / "insects"), write_classes(tmp_path / "gray", ".png", (9, 9))
     words = ["evaluator=[transfer,knn,linear]", f"data_root={tmp_path}"]
     evaluated(run, *words, f"evaluator.transfer.datasets=[digits,{folder}]")
     (record,) = records(run)
@@ -125,25 +123,11 @@ def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
     for datasets, message in (
         ("nowhere", r"no dataset and no image folder nowhere.*try evaluator.transfer"),
         ("mnist", r"images of mnist have a size of their own: try evaluator.transfer"),
+        (gray, r"3 channels and those in .*gray have 1 channel: try images of 3 channels in evaluator\.transfer"),
         ("a/x,b/x", r"names one twice: try each once, and folders whose last names differ"),
     ):
         with pytest.raises(ConfigError, match=message):
             evaluated(run, "evaluator=[transfer]", f"evaluator.transfer.datasets=[{datasets}]")
-
-
-def test_transfer_to_images_of_other_channels_says_what_to_type(run, tmp_path):
-    gray = write_classes(tmp_path / "gray", ".png", (9, 9))
-    many = write_classes(tmp_path / "many", ".npy", (16, 16, 13))
-    hint = r"of 3 channels and those in .*gray have 1 channel: try '~evaluator\.transfer', and after the run: .*=3$"
-    with pytest.raises(ConfigError, match=hint) as said:
-        evaluated(run, "evaluator=[transfer]", f"evaluator.transfer.datasets=[{gray}]")
-    typed = str(said.value).rpartition("evaluate RUN ")[2].split()
-    evaluated(run, *typed, "evaluator=[linear]", f"data_root={tmp_path}")
-    assert "linear_top1" in records(run)[0]["test"]
-    with pytest.raises(
-        ConfigError, match=r"have 13 channels: try images of 3 channels in evaluator\.transfer\.datasets"
-    ):
-        evaluated(run, "evaluator=[transfer]", f"evaluator.transfer.datasets=[{many}]")
 
 
 def test_evaluators_of_every_kind_leave_the_run_untouched(run):
@@ -164,10 +148,8 @@ MISTAKES = [
     (["RUN", "epochs=3"], "epochs is not a setting of an evaluation"),
     (["RUN", "evaluator=[]"], "no evaluator is chosen"),
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
-    (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
     (["EMPTY"], "no finished run in"),
-    (["RUN", "--config-dir"], "config-dir/-cd: expected one argument: try python -m contrastive evaluate --help"),
     (["DAMAGED"], "config.yaml is missing or damaged: try rerun=true"),
     (["UNFINISHED"], "is not finished: try its command"),
 ]
@@ -186,15 +168,6 @@ def test_a_mistake_is_one_sentence(run, tmp_path, capsys, words, message):
     assert message in said
     assert "try " in said
     assert not (run / "evaluation").exists()
-
-
-def test_yamls_of_a_folder_with_an_odd_name_are_found(run, tmp_path):
-    folder = tmp_path / "it's, [mine]\\"
-    (folder / "evaluator").mkdir(parents=True)
-    text = "# @package evaluator.few\n_target_: contrastive.evaluator.knn.KNN\nk: 3\n"
-    (folder / "evaluator/few.yaml").write_text(text)
-    (request,) = parse_args([str(run), "evaluator=few"], folders=[folder])
-    assert request.settings.evaluator["few"]["k"] == 3
 
 
 @pytest.mark.smoke
@@ -226,20 +199,13 @@ def test_a_run_that_cannot_be_evaluated_is_left_out_and_a_loss_of_ones_own_is_no
         evaluated(odd, "evaluator=[rankme]")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"weights": 1'])
-def test_a_damaged_record_is_made_again(run, content):
+def test_a_damaged_record_is_made_again(run):
     words = [str(run), "evaluator=[rankme]"]
     table = evaluated(*words)
     (path,) = (run / "evaluation").glob("*.json")
-    path.write_text(content)
+    path.write_text('{"weights": 1')
     assert read_evaluations(run) == {}
     assert evaluated(*words) == table
-
-
-def test_a_record_that_is_no_json_leaves_nothing_behind(run):
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_evaluation(run, "bad", {"weights": file_hash(run / ENCODER), "test": {"x": float("nan")}})
-    assert read_evaluations(run) == {}
 
 
 def test_evaluations_of_folders_of_one_name_are_not_mixed(run, tmp_path, monkeypatch, capsys):
@@ -339,7 +305,7 @@ def test_encoder_of_another_run_is_refused(run, tmp_path):
         run_experiment(compose_settings(*WORDS), run)
 
 
-def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
+def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path, monkeypatch):
     (request,) = parse_args([str(run), "evaluator.knn={k: 50}"])
     assert request.settings.evaluator["knn"]["k"] == 50
     (request,) = parse_args([str(run)])
@@ -347,15 +313,14 @@ def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
     # a dataset of one's own
     own = {"_target_": "stripes.stripes", "root": "/old", "n": 100}
     edited(run, dataset=own, data_root="/old")
-    (request,) = parse_args([str(run)])
-    assert request.settings.dataset == own
-    (request,) = parse_args([str(run), "data_root=/new"])
-    assert request.settings.dataset == {**own, "root": "/new"}
     folder = tmp_path / "mine"
     (folder / "dataset").mkdir(parents=True)
     (folder / "dataset/stripes.yaml").write_text("_target_: stripes.stripes\nroot: null\nn: 5\n")
-    (request,) = parse_args([str(run), "dataset.n=7"], folders=[folder])
-    assert request.settings.dataset == {**own, "n": 7}
+    (folder / "stripes.py").write_text("def stripes(root, n): ...\n")
+    monkeypatch.syspath_prepend(folder)
+    for words, changed in (([], {}), (["data_root=/new"], {"root": "/new"}), (["dataset.n=7"], {"n": 7})):
+        (request,) = parse_args([str(run), *words], folders=[folder])
+        assert request.settings.dataset == {**own, **changed}
 
 
 def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):

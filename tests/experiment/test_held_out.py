@@ -58,8 +58,3 @@ def test_a_run_holds_no_figure_of_a_test_image(tmp_path):
     assert logged[-1]["val/knn_top1"] == result["val"]["knn_top1"]
     assert runs(tmp_path)["val/knn_top1"].item() == result["val"]["knn_top1"]
     assert without_time(run_experiment(settings, tmp_path / "run")) == without_time(result)
-
-
-def test_a_draw_below_zero_is_refused():
-    with pytest.raises(ConfigError, match="held_out"):
-        compose_settings("held_out=-1")

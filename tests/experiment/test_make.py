@@ -139,12 +139,9 @@ def test_nested_overrides_are_merged(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("component", "overrides", "message"),
     [
-        ("loss/nt_xen", {}, r'known are barlow, bcl, bias_balanced, .*nt_xent.*: try make\("loss/nt_xent"\)'),
+        ("loss/nt_xen", {}, "there is no loss=nt_xen: did you mean loss=nt_xent"),
         ("losses/nt_xent", {}, "groups are augmentation, average, dataset, .*loss"),
-        ("loss", {}, "known are barlow"),
-        ("hook/my_hook", {}, r"no hook/my_hook: try hook=\[my_hook\]"),
-        ("experiment/bc_ce", {}, "groups are"),
-        ("loss/nt_xent", {"temprature": 1}, r"no option temprature, its options are temperature, .*: try make\("),
+        ("loss/nt_xent", {"temprature": 1}, "unexpected keyword argument 'temprature': try"),
         ("loss/nt_xent", {"temperature": -1}, "try temperature=0.5"),
     ],
 )

@@ -14,9 +14,9 @@ from tests.helpers import ROOT
     ("word", "advice"),
     [
         ("epochs=-1", "epochs=50"),
+        ("held_out=-1", "held_out=0"),
         ("tau_plus=1.5", "tau_plus=0.1"),
         ("temperature=0", "temperature=0.5"),
-        ("temperature=inf", "temperature=0.5"),
         ("encoder.frozen=-1", "encoder.frozen=0.5"),
         ("encoder.layer_decay=0", "encoder.layer_decay=0.75"),
         ("loss.push=-1", "loss.push=4"),
@@ -24,11 +24,9 @@ from tests.helpers import ROOT
         ("sampler=bias_balance", "sampler=bias_balanced"),
         ("precision=fp8", "precision=auto"),
         ("resident=maybe", "resident=auto"),
-        ("compile=maybe", "compile=auto"),
         ("batch_size=1", "batch_size=128"),
         ("n_views=0", "n_views=2"),
         ("log_every=0", "log_every=100"),
-        ("threads=0", "threads=auto"),
         ("threads=99999999999999999999999", "threads=auto"),
     ],
 )
@@ -41,8 +39,6 @@ def test_value_out_of_range_is_refused_at_once(composed, word, advice):
     ("word", "message"),
     [
         ("epochs=many", "epochs must be a whole number, got many: try epochs=40"),
-        ("epochs=2.5", "epochs must be a whole number, got 2.5: try epochs=40"),
-        ("temperature=hot", "temperature must be a number, got hot: try temperature=0.5"),
         ("rerun=maybe", "rerun must be true or false, got maybe: try rerun=false"),
         ("resident=3", "resident must be auto or true or false, got 3: try resident=auto"),
         ("device=null", "device must be text, got null: try device=auto"),

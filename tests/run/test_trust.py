@@ -123,11 +123,11 @@ def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_pa
 
 def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypatch):
     before, seen = list(sys.path), []
-    monkeypatch.setattr("contrastive.cli.evaluate.parse_args", lambda words, folders: [])
     monkeypatch.setattr(
-        "contrastive.cli.evaluate.evaluate_runs",
-        lambda _, *, folders: seen.append((folders, sys.path[len(before) :])) or "",
+        "contrastive.cli.evaluate.parse_args",
+        lambda words, folders: seen.append((folders, sys.path[len(before) :])) or [],
     )
+    monkeypatch.setattr("contrastive.cli.evaluate.evaluate_runs", lambda requests: "")
     monkeypatch.chdir(tmp_path)
     evaluate(["run", "--config-dir", "."])
     evaluate(["run"])
