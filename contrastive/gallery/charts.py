@@ -9,12 +9,11 @@ from contrastive.report.charts import HEIGHT, ROWS, Spec, finished, menu, scale
 MARK = 46  # area of a point of the map, in square pixels
 
 
-def map_chart(points: list[dict[str, Any]], maps: list[str], classes: list[str]) -> Spec:
+def map_chart(points: list[dict[str, Any]], classes: list[str]) -> Spec:
     """Features in the plane, a point for each image, which is shown where one points.
 
     Args:
-        points: {class, guess, image: a data URI, NAME x and NAME y for each map}.
-        maps: names of the maps; several are in a menu.
+        points: {class, guess, image: a data URI, x, y}.
         classes: in their order.
     """
     shown = alt.selection_point(name="shown", fields=["class"], bind="legend")
@@ -27,11 +26,7 @@ def map_chart(points: list[dict[str, Any]], maps: list[str], classes: list[str])
         opacity=alt.condition(shown, alt.value(0.85), alt.value(0.05)),
         tooltip=[alt.Tooltip(field=name, type="nominal") for name in fields],
     )  # fmt: skip
-    which = menu("map", "Show", dict(zip(maps, maps, strict=True)))
-    chart = chart.add_params(which, shown) if len(maps) > 1 else chart.add_params(shown)
-    chosen = "map" if len(maps) > 1 else f"'{maps[0]}'"
-    chart = chart.transform_calculate(x=f"datum[{chosen} + ' x']", y=f"datum[{chosen} + ' y']")
-    return finished(chart.properties(width="container", height=2.4 * HEIGHT), points)
+    return finished(chart.add_params(shown).properties(width="container", height=2.4 * HEIGHT), points)
 
 
 def confusion_chart(cells: list[dict[str, Any]], names: list[str]) -> Spec:

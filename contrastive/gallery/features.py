@@ -77,14 +77,10 @@ def run_data(run: Run, *, folders: Sequence[Path] = ()) -> Data:
         try:
             data, data_hash, _ = load_data(node, run.config.get("held_out"))
         except ConfigError as error:
-            gone = {key: str(node[key.removeprefix("dataset.")]) for key in places}
-            gone = {key: place for key, place in gone.items() if not Path(place).exists()}
+            gone = [f"{key}=PATH" for key in places if not Path(str(node[key.removeprefix("dataset.")])).exists()]
             if not gone:
                 raise
-            moved = " ".join(f"{key}=PATH" for key in gone)
-            raise ConfigError(
-                f"there is no {' nor '.join(gone.values())}: try {moved}, where the data of {run.path} are now"
-            ) from error
+            raise ConfigError(f"the data of {run.path} are elsewhere now: try {' '.join(gone)}") from error
     if data_hash != run.environment["data"]:
         elsewhere = f"{places[0]}=PATH, where the same images are, or " if places else ""
         raise ConfigError(f"the data of {run.path} changed since it ran: try {elsewhere}its command with rerun=true")
@@ -122,14 +118,9 @@ def knn_of(node: dict[str, Any]) -> KNN:
     return KNN(**{key: node[key] for key in ("k", "temperature") if key in node})
 
 
-def plane(h: Tensor) -> dict[str, Tensor]:
-    """{name: (N, 2)} of features (N, F) scaled to length 1: principal components, and UMAP where it is installed."""
+def plane(h: Tensor) -> Tensor:
+    """(N, 2), the principal components of features (N, F) scaled to length 1."""
     x = unit(h.double())
     x = x - x.mean(0)
     xy = x @ torch.linalg.svd(x, full_matrices=False).Vh[:2].T
-    flat = {"PCA": F.pad(xy, (0, 2 - xy.shape[1]))}  # a single image has one component
-    try:
-        from umap import UMAP  # no dependency: it brings numba
-    except ImportError:
-        return flat
-    return {**flat, "UMAP": torch.from_numpy(UMAP(metric="cosine", random_state=0).fit_transform(h.numpy()))}
+    return F.pad(xy, (0, 2 - xy.shape[1]))  # a single image has one component

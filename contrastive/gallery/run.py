@@ -38,7 +38,7 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
     record = runs_record({run.path.name: {run.path: run}}, list(result["test"]))
     series = [one for one in read_series(record) if len(one.epoch) > 2]
     keys = sorted(dict.fromkeys(one.key for one in series), key=lambda key: not key.startswith("test/"))
-    points, maps = map_points(found)
+    points = map_points(found)
     groups = group_bars(found, result["audit"].get("groups", []))
     n_classes = len(found.data.classes)
     cells, names = confusion(found) if 0 < n_classes <= N_CLASSES else ([], [])
@@ -49,8 +49,7 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
         split=images_judged(run),
         facts=facts(record),
         figures=metric_rows(result),
-        map=map_chart(points, maps, list(dict.fromkeys(sorted(point["class"] for point in points)))),
-        maps=maps,
+        map=map_chart(points, list(dict.fromkeys(sorted(point["class"] for point in points)))),
         neighbors=neighbors(found),
         confusion=confusion_chart(cells, names) if cells else None,
         mistakes=mistakes(found) if n_classes > N_CLASSES else [],
@@ -64,24 +63,21 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
     )
 
 
-def map_points(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
-    """(a point for each of evenly spaced test images, names of the maps)."""
+def map_points(found: Judged) -> list[dict[str, Any]]:
+    """A point for each of evenly spaced test images."""
     rows = spaced(torch.arange(len(found.h)), N_POINTS)
     split, data = found.data.test.select(rows.to(found.data.test.label.device)), found.data
     images = uris(split, torch.arange(len(rows)), POINT)
     points: list[dict[str, Any]] = [
         {"class": name_of(c, data.classes), "image": uri} for c, uri in zip(split.label.tolist(), images, strict=True)
     ]
-    maps = plane(found.h[rows])
-    for i, point in enumerate(points):
+    for i, (point, (x, y)) in enumerate(zip(points, plane(found.h[rows]).tolist(), strict=True)):
+        point |= {"x": round(x, 4), "y": round(y, 4)}
         if data.classes:
             point["guess"] = data.classes[int(found.guess[rows[i]])]
         if split.bias is not None:
             point["bias"] = name_of(int(split.bias[i]), data.biases)
-        point |= {
-            f"{name} {axis}": round(float(xy[i, j]), 4) for name, xy in maps.items() for j, axis in enumerate("xy")
-        }
-    return points, list(maps)
+    return points
 
 
 def name_of(number: int, names: Sequence[str]) -> str:
