@@ -14,14 +14,15 @@ from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import check_words, expanded, quote_paths
 from contrastive.config.settings import Settings, checked_settings
+from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.rows import as_images
 from contrastive.dataset.shard.stored import Stored
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Picture, Transform, open_encoder
+from contrastive.experiment.encoder import Picture, Transform, load_run_encoder
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import RESULT, read_result, run_below
+from contrastive.run.files import RESULT, read_config, read_result, run_below
 from contrastive.run.log import read_points
 from contrastive.types import Data
 
@@ -85,7 +86,10 @@ class Result:
 
         The network may be your own, from a module in `config_dir`, or after `pretrain` from one in the current folder.
         """
-        return open_encoder(self.path, self._folders)
+        config = read_config(self.path)
+        with importable(self._folders):
+            check_targets(config, self._folders)
+            return load_run_encoder(self.path, config)
 
     def embed(self, images: Any, *, batch_size: int = 256) -> Tensor:
         """The features of images, (N, F) on the CPU; `contrastive embed` writes those of folders to a file.

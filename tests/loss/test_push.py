@@ -58,7 +58,7 @@ def test_push_is_an_option_of_losses_that_have_pairs_alone() -> None:
     assert make("loss/nt_xent", push=4).push == 4
     for component, push, said in (
         ("loss/triplet", 4, r"loss\.push .* try loss=nt_xent"),
-        ("regularizer/fairkl", 4, "unexpected keyword argument 'push'"),
+        ("regularizer/fairkl", 4, "unexpected keyword argument .*push"),
     ):
         with pytest.raises(ConfigError, match=said):
             make(component, push=push)
