@@ -49,11 +49,6 @@ def test_each_argument_has_a_line_of_its_own():
     assert not wrong, "\n".join(wrong)
 
 
-def test_two_arguments_in_a_line_are_seen():
-    doc = "What.\n\nArgs:\n    a: one. b: two.\n    c, d: both.\n    e: a sentence. Another: with\n        more.\n"
-    assert [packed(entry, {"a", "b", "c", "d", "e"}) for entry in documented(doc)] == [True, True, False]
-
-
 LOSSES = sorted((ROOT / "contrastive/loss").glob("[a-z]*.py"))
 
 

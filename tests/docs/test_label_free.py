@@ -36,9 +36,3 @@ def test_the_regret_is_what_is_lost_against_the_choice_by_labels() -> None:
     assert (point.test, regret) == (45, 5)
     assert label_free.at_random(found[0]) == pytest.approx(50 - mean([40, 50, 45]))
     assert label_free.correlation(found[0], top1) == pytest.approx(1)
-
-
-def test_a_figure_that_was_not_recorded_or_is_the_same_everywhere_chooses_nothing() -> None:
-    push = Figure("push", label_free.last("push"), 1)
-    assert label_free.regrets([choice(run(40, push=1.0), run(50))], push) == {}
-    assert label_free.regrets([choice(run(40, push=1.0), run(50, push=1.0))], push) == {}

@@ -31,18 +31,6 @@ def test_the_menu_has_five_groups_and_ten_results():
     assert len(listed) <= 10 and all((ROOT / page).exists() for page in listed)
 
 
-def test_targets_of_make_write_nothing_into_the_site():
-    targets = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert {"docs", "results-page"} <= set(targets)
-    written = subprocess.run(
-        ["make", "--dry-run", "--always-make", "results-page"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    (page,) = re.findall(r"contrastive report page --static (\S+)", written)
-    place = (ROOT / page).resolve()
-    assert not place.is_relative_to(ROOT / "docs")  # beside README.md, index.html would be a second page of one address
-    assert place.is_relative_to(ROOT / "outputs")  # whose content is in no repository
-
-
 def test_pages_are_few_and_short():
     pages = sorted((ROOT / "docs").rglob("*.md"))
     assert len(pages) <= 20
