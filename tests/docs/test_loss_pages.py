@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from tables.kept import study_records
 
 from contrastive.config.reference import option_files
 from docs.make import loss_pages as losses
