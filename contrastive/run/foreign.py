@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,6 @@ from contrastive.run.weights import read_safetensors
 TRAINED = ("encoder_q", "backbone", "encoder", "f", "model", "state_dict")
 CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
 STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")  # children of a ResNet that have tensors
-# blocks of each stage, and whether they are bottlenecks → depth of the ResNet
-DEPTHS: dict[tuple[tuple[int, ...], bool], int] = {
-    ((2, 2, 2, 2), False): 18, ((3, 4, 6, 3), False): 34, ((3, 4, 6, 3), True): 50, ((3, 4, 23, 3), True): 101,
-    ((3, 8, 36, 3), True): 152,
-}  # fmt: skip
-OURS = (18, 34, 50)  # depths that have a YAML of their own
 SHORTCUT = re.compile(r"((?:^|\.)layer\d\.\d+)\.shortcut\.")
 NUMBERED = re.compile(r"^(|.*?\.)(\d+)\.")  # a name up to its first number
 
@@ -39,18 +33,26 @@ def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
         one line: where in the file the encoder is, and which tensors of the file were left out.
 
     Raises:
-        ConfigError: a weight is missing, left over or of another shape; the sentence says which setting would fit.
+        ConfigError: a weight is missing, left over or of another shape, or is not finite.
     """
     own, (tensors, relu) = encoder.state_dict(), torchvision_names(read_tensors(path))
     place = find_place(tensors, own, prefix)
     theirs = {key.removeprefix(place): value for key, value in tensors.items() if key.startswith(place)}
-    check_fit(own, theirs, path, relu=relu)
     if not all(value.isfinite().all() for value in theirs.values()):
         raise ConfigError(f"{path} holds weights that are not finite: try an earlier file of that training")
-    check_relu(encoder, relu=relu)
-    used = {key: value for key, value in theirs.items() if key in own}
-    encoder.load_state_dict({**own, **used})  # files before torch counted batches lack num_batches_tracked
-    line = f"encoder weights of {path}: {len(used)} tensors{place and f' below {place[:-1]}'}"
+    if relu == (getattr(encoder, "stem", None) == "lightly"):
+        stem = "small" if relu else "lightly"
+        raise ConfigError(f"lightly's own ResNet alone has no ReLU after bn1: try encoder=resnet18 encoder.stem={stem}")
+    counts = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}  # old files lack them
+    kept = {key: value for key, value in theirs.items() if key in own or key.split(".")[0] not in CLASSIFIERS}
+    try:
+        encoder.load_state_dict(counts | kept)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{path} does not fit this encoder ({' '.join(str(error).split())[:300]}): "
+            "try encoder=NAME, encoder.width and encoder.stem of the network that the file holds"
+        ) from error
+    line = f"encoder weights of {path}: {len(kept)} tensors{place and f' below {place[:-1]}'}"
     others = [key for key in tensors if not (key.startswith(place) and key.removeprefix(place) in own)]
     if tops := [_first_other_part(key, place) for key in others]:
         line += "; left out: " + ", ".join(f"{top} ({tops.count(top)})" for top in dict.fromkeys(tops))
@@ -113,60 +115,6 @@ def _first_other_part(key: str, place: str) -> str:
     return next(part for part, own in zip_longest(key.split("."), place.split(".")) if part != own)
 
 
-def check_fit(own: dict[str, Tensor], theirs: dict[str, Tensor], path: Path, *, relu: bool) -> None:
-    """Raise ConfigError unless the file has every weight of the encoder and no other but a classifier's."""
-    missing = [key for key in own if key not in theirs and not key.endswith("num_batches_tracked")]
-    unexpected = [key for key in theirs if key not in own and key.split(".")[0] not in CLASSIFIERS]
-    shapes = [
-        f"{key} of shape {tuple(theirs[key].shape)} instead of {tuple(own[key].shape)}"
-        for key in own
-        if key in theirs and theirs[key].shape != own[key].shape
-    ]
-    faults = [f"lacks {_some(missing)}"] if missing else []
-    faults += [f"has {_some(unexpected)} besides"] if unexpected else []
-    faults += [f"has {_some(shapes)}"] if shapes else []
-    if faults:
-        settings = _describe(theirs, small="small" if relu else "lightly")
-        advice = "encoder=NAME for the network that the file holds" if settings in (None, _describe(own)) else settings
-        raise ConfigError(f"{path} does not fit this encoder, it {' and '.join(faults)}: try {advice}")
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first three names, and how many more there are."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def check_relu(encoder: nn.Module, *, relu: bool) -> None:
-    """Raise ConfigError if only one of the two networks has a ReLU after bn1."""
-    lightly = getattr(encoder, "stem", None) == "lightly"
-    if not (relu or lightly):
-        raise ConfigError(
-            "the file holds lightly's ResNet in nn.Sequential, which has no ReLU after bn1: "
-            "try encoder=resnet18 encoder.stem=lightly"
-        )
-    if lightly and relu:
-        raise ConfigError("the file's network has a ReLU after bn1, encoder.stem=lightly none: try encoder.stem=small")
-
-
-def _describe(tensors: dict[str, Tensor], small: str = "small") -> str | None:
-    """Depth, width and stem of a ResNet as settings, read from the shapes of its weights; None for another network.
-
-    Args:
-        small: what a 3 × 3 stem is called.
-    """
-    conv1 = tensors.get("conv1.weight")
-    if conv1 is None or "layer4.0.conv1.weight" not in tensors:
-        return None
-    counts = tuple(len({key.split(".")[1] for key in tensors if key.startswith(f"layer{i}.")}) for i in range(1, 5))
-    depth = DEPTHS.get((counts, "layer1.0.conv3.weight" in tensors))
-    width, is_small = conv1.shape[0], conv1.shape[-1] == 3
-    if depth in OURS:
-        return f"encoder=resnet{depth} encoder.width={width} encoder.stem={small if is_small else 'large'}"
-    if depth is not None and width == 64:
-        return f"encoder=torchvision encoder.name=resnet{depth} encoder.stem={'small' if is_small else 'null'}"
-    return None
-
-
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Every tensor of a .safetensors file or of a file by torch.save, by its dotted place: {"state_dict.fc.bias": ...}.
 
@@ -178,10 +126,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         ConfigError: the file cannot be read in this way.
     """
     content = read_safetensors(path)[0] if path.suffix == ".safetensors" else _read_pickle(path)
-    try:
-        tensors = dict(_flatten(content))
-    except RecursionError as error:
-        raise ConfigError(f"{path} holds a dict that holds itself: try a file with a state_dict") from error
+    tensors = dict(_flatten(content))
     if not tensors:
         raise ConfigError(f"{path} holds no tensors: try a file with a state_dict")
     return tensors

@@ -23,7 +23,6 @@ from contrastive.report.page import runs_records
 from contrastive.report.record import read_record
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.files import read_evaluations, read_result
-from contrastive.run.foreign import read_tensors
 from contrastive.run.log import read_points
 from contrastive.run.weights import checksum
 from contrastive.schema import misfit
@@ -259,14 +258,6 @@ def test_facts_of_decoded_images(tmp_path):
             again = load_image_folder(folder)  # decoded again
             assert again.mean == before.mean
             assert json.loads(file.read_text()) == content
-
-
-def test_a_dict_that_holds_itself(tmp_path):
-    content: dict[str, Any] = {"conv1.weight": torch.zeros(1)}
-    content["more"] = content
-    torch.save(content, tmp_path / "x.pt")
-    with pytest.raises(ConfigError, match="holds itself"):
-        read_tensors(tmp_path / "x.pt")
 
 
 def test_a_warm_up_longer_than_the_run_is_said(capsys):

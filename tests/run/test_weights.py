@@ -5,7 +5,6 @@ import collections
 import os
 import pathlib
 import pickle
-import re
 import subprocess
 from typing import Any
 
@@ -198,33 +197,18 @@ def test_files_before_batches_were_counted_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "network", "advice"),
+    ("network", "said"),
     [
-        (ResNet(), lambda: torchvision.models.resnet18(), "encoder=resnet18 encoder.width=64 encoder.stem=large"),
-        (ResNet(), lambda: ResNet(width=4), "encoder=resnet18 encoder.width=4 encoder.stem=small"),
-        (ResNet(stem="large"), lambda: torchvision.models.resnet50(), "encoder=resnet50 encoder.width=64"),
-        (
-            ResNet(stem="large"),
-            lambda: torchvision.models.resnet101(),
-            "encoder=torchvision encoder.name=resnet101 encoder.stem=null",
-        ),
-        (make("encoder/simple_convnet"), lambda: make("encoder/simple_convnet", width=4), "encoder=NAME"),
+        (lambda: torchvision.models.resnet18(), r"size mismatch for conv1\.weight"),
+        (lambda: torchvision.models.resnet50(), r"[Uu]nexpected key"),
     ],
-    ids=["stem", "narrow", "depth 50", "depth 101", "another network"],
+    ids=["stem", "depth"],
 )
-def test_a_mismatch_says_which_settings_would_fit(encoder, network, advice, tmp_path):
+def test_a_file_that_does_not_fit_is_one_sentence(network, said, tmp_path):
     torch.save(network().state_dict(), tmp_path / "weights.pth")
-    with pytest.raises(ConfigError, match=f"does not fit this encoder.*: try {re.escape(advice)}") as refusal:
-        load_into(encoder, tmp_path / "weights.pth")
-    assert "\n" not in str(refusal.value)
-
-
-def test_missing_and_unexpected_names_are_named(tmp_path):
-    state = small_resnet18().state_dict()
-    state["layer4.1.extra"] = state.pop("layer4.1.conv2.weight")
-    torch.save(state, tmp_path / "weights.pth")
-    with pytest.raises(ConfigError, match=r"lacks layer4\.1\.conv2\.weight and has layer4\.1\.extra besides"):
+    with pytest.raises(ConfigError, match=f"does not fit this encoder .*{said}.*: try encoder=NAME") as refusal:
         load_into(ResNet(), tmp_path / "weights.pth")
+    assert "\n" not in str(refusal.value)
 
 
 class Command:
