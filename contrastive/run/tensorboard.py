@@ -8,7 +8,6 @@ import math
 import re
 import shlex
 import shutil
-import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -28,24 +27,8 @@ from contrastive.files import YAML_LOADER, atomic, write_text
 from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
 from contrastive.types import visible
 
-MAIN_SETTINGS = (
-    "epochs", "batch_size", "n_views", "seed", "sampler", "loss.temperature", "loss.tau_plus", "optimizer.lr",
-    "optimizer.weight_decay", "encoder.depth", "encoder.width",
-)  # fmt: skip
-NAMED = (  # components on the HParams page
-    "dataset", "loss", "teacher", "regularizer", "encoder", "head", "optimizer", "schedule", "average",
-)  # fmt: skip
 BINS = 50  # of a histogram
 THUMBNAIL = 32  # pixels of the projector's images, at most
-
-
-def _all_but_writers(failed: threading.ExceptHookArgs) -> None:
-    """Nothing of TensorBoard's writing thread, whose error is raised again where the next line is written."""
-    if not type(failed.thread).__module__.startswith("tensorboard."):
-        _usual_hook(failed)
-
-
-_usual_hook, threading.excepthook = threading.excepthook, _all_but_writers
 
 
 class EventFile:
@@ -143,15 +126,13 @@ def texts(path: Path) -> dict[str, str]:
 
 
 def hyperparameters(path: Path) -> dict[str, str | int | float | bool]:
-    """The components by name, the main settings and those that were typed, of the run in `path`."""
-    config = read_config(path)
-    flat = flatten(config)
-    typed = [override.lstrip("+~").partition("=")[0] for override in read_environment(path).get("overrides", ())]
-    shared = [key for key in typed if f"loss.{key}" in flat]  # tau_plus is listed as loss.tau_plus
-    keys = [key for key in (*MAIN_SETTINGS, *typed) if key in flat and is_identity(key) and key not in shared]
-    names = {name: option_name(str(config[name]["_target_"])) for name in NAMED if config.get(name)}
-    values = {key: flat[key] if isinstance(flat[key], str | int | float | bool) else str(flat[key]) for key in keys}
-    return {**names, **values}
+    """Every setting that is part of what the run in `path` is, a component by its option."""
+    flat = {key: value for key, value in flatten(read_config(path)).items() if is_identity(key)}
+    named = {key: option_name(value) if key.endswith("._target_") else value for key, value in flat.items()}
+    return {
+        key.removesuffix("._target_"): value if isinstance(value, str | int | float | bool) else str(value)
+        for key, value in named.items()
+    }
 
 
 def write_sprite(path: Path, images: Tensor) -> int:
