@@ -175,11 +175,10 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def module_hashes(config: dict[str, Any]) -> dict[str, str]:
-    """{module: sha256 of its file} of the user's own modules that the configuration names, see `own_sources`; of an
+    """{module: sha256 of its file} of the user's own modules that the configuration names, see `own_modules`; of an
     installed library the version is recorded."""
-    own = own_sources([target for _, target in targets(config)])
-    files = sorted((module_name(place), file) for place, file in own.items())
-    return {name: _hash_of(name, file) for name, file in files}
+    own = own_modules([target for _, target in targets(config)])
+    return {name: _hash_of(name, file) for name, file in own.items()}
 
 
 def _hash_of(name: str, file: Path) -> str:
@@ -202,46 +201,24 @@ def _hash_of(name: str, file: Path) -> str:
     return first
 
 
-def own_sources(names: Sequence[str]) -> dict[str, Path]:
-    """{path as it is imported: file} of the user's own modules that these dotted names lead to, found without importing
-    any. Of a package all modules, and of a folder of --config-dir all that lie in it: they may import each other.
+def own_modules(names: Sequence[str]) -> dict[str, Path]:
+    """{module: file} of the user's own modules that these dotted names lead to, found without importing any. Of a
+    package all modules, and of a folder of --config-dir all that lie in it: they may import each other.
 
     The user's own are those that are neither Python's, nor an installed library's, nor this package's.
     """
     found: dict[str, Path] = {}
-    for place, file in (item for name in names for item in _files_of(name).items()):
-        folder = file.parents[place.count("/")]
-        beside = () if folder == Path.cwd() else (own for depth in ("*.py", "*/*.py") for own in folder.glob(depth))
-        found |= {place: file, **{own.relative_to(folder).as_posix(): own for own in beside}}
-    return dict(sorted(found.items()))
-
-
-def module_name(place: str) -> str:
-    """`pack.loss` of pack/loss.py, `pack` of pack/__init__.py."""
-    return place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def _files_of(name: str) -> dict[str, Path]:
-    """{path as it is imported: file} of the user's own module that a dotted name leads to, and of its package."""
-    top, *inner = name.split(".")
-    if not top.isidentifier() or top in (*NOT_HASHED, *sys.stdlib_module_names, "__main__"):
-        return {}
-    spec = find_spec(top)
-    if spec is None:
-        return {}
-    if spec.submodule_search_locations is None:
-        file = Path(spec.origin or "")
-        return {f"{top}.py": file} if file.suffix == ".py" and not _is_library(file) else {}
-    for folder in map(Path, spec.submodule_search_locations):
-        if _is_library(folder):
+    for top in {name.partition(".")[0] for name in names} - {*NOT_HASHED, *sys.stdlib_module_names, "__main__"}:
+        if not top.isidentifier() or (spec := find_spec(top)) is None:
             continue
-        for n in range(len(inner) + 1):  # the outermost folder with an __init__.py is the package
-            place = folder.joinpath(*inner[:n])
-            if (place / "__init__.py").is_file():
-                return {file.relative_to(folder.parent).as_posix(): file for file in sorted(place.rglob("*.py"))}
-            if n and (file := place.with_suffix(".py")).is_file():
-                return {file.relative_to(folder.parent).as_posix(): file}
-    return {}
+        for place in map(Path, spec.submodule_search_locations or [spec.origin or ""]):
+            if _is_library(place) or not (place.is_dir() or place.suffix == ".py"):
+                continue
+            files, folder = [place] if place.suffix == ".py" else [*place.rglob("*.py")], place.parent
+            if folder != Path.cwd():  # in which other programs lie
+                files += [*folder.glob("*.py"), *folder.glob("*/*.py")]
+            found |= {".".join(file.relative_to(folder).with_suffix("").parts): file for file in files}
+    return {name.removesuffix(".__init__"): file for name, file in sorted(found.items())}
 
 
 @cache

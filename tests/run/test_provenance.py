@@ -158,7 +158,7 @@ def test_what_an_installer_put_into_another_folder_is_no_code_of_ones_own(tmp_pa
     (theirs / "library_one-1.0.dist-info").mkdir()
     for folder in (mine, theirs):
         monkeypatch.syspath_prepend(str(folder))
-    assert provenance.own_sources(["own_user.f", "library_two.g"]) == {"own_user.py": mine / "own_user.py"}
+    assert provenance.own_modules(["own_user.f", "library_two.g"]) == {"own_user": mine / "own_user.py"}
 
 
 def test_what_lies_beside_a_module_in_a_folder_of_ones_own_is_code_too(tmp_path, monkeypatch):
