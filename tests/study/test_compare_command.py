@@ -91,7 +91,7 @@ def test_a_question_is_answered_by_one_command(compared):
 @pytest.mark.slow
 def test_killed_between_and_in_batches_of_a_model_it_proposes_the_same(tmp_path):
     """One contestant, too: a tuned run."""
-    words = ["loss=nt_xent", *SMALL, "budget=11", "finalists=0", "seeds=3"]
+    words = ["loss=nt_xent", *SMALL, "budget=11", "seeds=3"]
     (whole := tmp_path / "whole").mkdir()
     done = module("compare", *words, cwd=whole)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -184,7 +184,7 @@ def test_python_raises_the_same_sentence(tmp_path, monkeypatch):
 def test_a_point_that_a_loss_refuses_is_the_worst_and_the_search_ends(tmp_path):
     """Debiased positives refuse a tau_plus below 1/(2B): the third point of this draw, whatever is tried again."""
     small = [word for word in SMALL if not word.startswith("batch_size")]
-    words = ["loss=debiased_pos,nt_xent", *small, "batch_size=32", "budget=4", "finalists=0", "seeds=3"]
+    words = ["loss=debiased_pos,nt_xent", *small, "batch_size=32", "budget=4", "seeds=3"]
     done = module("compare", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "debiased_pos: 1 of 4 points failed (with tau_plus=0.00931 and batch_size=32" in done.stdout
