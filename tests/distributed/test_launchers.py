@@ -26,7 +26,7 @@ QUICK = [*TINY, "epochs=1", "log_every=100"]
 )
 def test_a_comparison_on_submitit_and_ray(tmp_path, plugin, words):
     pytest.importorskip(f"hydra_plugins.{plugin}")
-    numbers = ["hydra.sweeper.budget=2", "hydra.sweeper.finalists=0", "hydra.sweeper.seeds=3"]
+    numbers = ["hydra.sweeper.budget=2", "hydra.sweeper.seeds=3"]
     command = ["-m", "hydra/sweeper=compare", *words, "loss=nt_xent,debiased_neg", *numbers, *QUICK]
     done = program(*command, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
