@@ -8,7 +8,8 @@ misfit(json.loads(text), Facts)  # "mean[2]" where that is no number; None where
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -41,19 +42,19 @@ def misfit(content: Any, kind: Any, texts: tuple[type, ...] = (str,)) -> str | N
 
     Args:
         content: dicts, lists and plain values.
-        kind: a TypedDict (further keys are allowed), dict[str, T], list[T], tuple[T, U] for a list of that length, a
-            union, or a plain type, where a float may be an int, a bool is no number, and torch's 64 bits hold every
-            int. Anything fits another class, but for a tensor, which no file holds.
+        kind: a TypedDict (further keys are allowed), a dataclass (none are), dict[str, T], list[T], tuple[T, U] for a
+            list of that length, a union, or a plain type, where a float may be an int, a bool is no number, and torch's
+            64 bits hold every int. Anything fits another class, but for a tensor, which no file holds.
         texts: of which a str may be.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     parts: list[tuple[str, Any, Any]] = []
     if origin in UNIONS:
         fits = any(misfit(content, own, texts) is None for own in arguments)
-    elif is_typeddict(kind):
+    elif is_typeddict(kind) or is_dataclass(kind):
         fits = isinstance(content, dict)
-        if fits and (missing := sorted(kind.__required_keys__ - content.keys())):
-            return str(missing[0])
+        if fits and (odd := _missing(kind, content.keys())):
+            return str(min(odd))
         parts = [(f".{key}", content[key], own) for key, own in _hints(kind).items() if key in content] if fits else []
     elif origin in MAPPINGS:
         fits = isinstance(content, dict) and all(misfit(key, arguments[0], texts) is None for key in content)
@@ -75,6 +76,11 @@ def misfit(content: Any, kind: Any, texts: tuple[type, ...] = (str,)) -> str | N
         if (place := misfit(value, own, texts)) is not None:
             return f"{name}{place if place[:1] in ('', '[', '.') else f'.{place}'}".removeprefix(".")
     return None
+
+
+def _missing(kind: Any, keys: Set[Any]) -> set[Any]:
+    """The keys that are missing, of a dataclass also those that it does not have."""
+    return set(kind.__required_keys__ - keys if is_typeddict(kind) else keys ^ _hints(kind).keys())
 
 
 @cache

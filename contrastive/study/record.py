@@ -1,10 +1,13 @@
 """The record of a comparison: the final runs as a table's, and every run of its searches, with the verdicts."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from contrastive.report.record import are_bits, check_whole, parsed, record_misfit
 from contrastive.schema import misfit
+from contrastive.study.compare.plan import Plan
+from contrastive.study.compare.space import read_knob
 from contrastive.verdict import VERDICTS
 
 
@@ -23,7 +26,7 @@ class PointRecord(TypedDict):
 
 
 class MoreRecord(TypedDict):
-    """What another such search could still bring, in points: the mean and 90 % range of its model."""
+    """See `compare.search.left_to_find`."""
 
     mean: float
     low: float
@@ -35,30 +38,7 @@ class SearchRecord(TypedDict):
 
     points: list[PointRecord]
     chosen: dict[str, str] | None
-    more: MoreRecord | None  # None where there is no model
-
-
-class ContestantRecord(TypedDict):
-    """See `compare.plan.Contestant`."""
-
-    name: str
-    words: list[str]
-    ranges: dict[str, str]
-
-
-class PlanRecord(TypedDict):
-    """See `compare.plan.Plan`."""
-
-    contestants: list[ContestantRecord]
-    common: list[str]
-    ranges: dict[str, str]
-    budget: int
-    seeds: int
-    searches: int
-    metric: str
-    margin: float
-    looks: int
-    level: float
+    more: MoreRecord | None
 
 
 class JudgedRecord(TypedDict):
@@ -98,7 +78,7 @@ class OverRecord(JudgedRecord):
 class ComparisonRecord(TypedDict):
     """What `study.compare.outcome` adds of contrastive compare."""
 
-    plan: PlanRecord
+    plan: Plan
     failed: dict[str, int]
     reasons: dict[str, str]
     knobs: dict[str, dict[str, str]]
@@ -144,8 +124,10 @@ def compared_misfit(record: Any) -> str | None:
     own: Any = record["comparison"]
     if (place := misfit(own, ComparisonRecord)) is not None:
         return f"comparison.{place}"
-    lacking = [row["name"] for row in record["rows"] for run in row["runs"] if own["plan"]["metric"] not in run["test"]]
-    return f"a figure of {lacking[0]}" if lacking else comparison_misfit(own, {row["name"] for row in record["rows"]})
+    metric = own["plan"]["metric"]
+    lacking = [row["name"] for row in record["rows"] for run in row["runs"]
+               if metric not in run["test"] or "point" not in run]  # fmt: skip
+    return f"a run of {lacking[0]}" if lacking else comparison_misfit(own, {row["name"] for row in record["rows"]})
 
 
 def over_misfit(record: Any) -> str | None:
@@ -160,12 +142,15 @@ def over_misfit(record: Any) -> str | None:
     return "judged" if len(parts) < 2 or any(own != pairs[0] for own in pairs) or not pairs[0] else None
 
 
-def comparison_misfit(own: ComparisonRecord, rows: set[str]) -> str | None:
+def comparison_misfit(own: Mapping[str, Any], rows: set[str]) -> str | None:
     """The first contestant or pair whose parts are not all there."""
     names = [contestant["name"] for contestant in own["plan"]["contestants"]]
     for name in names:
         if not all(name in part for part in (rows, own["searches"], own["knobs"], own["failed"])):
             return f"contestant {name}"
+        knobs = own["knobs"][name]
+        if any(read_knob(key, typed).times not in ("", *knobs) for key, typed in knobs.items()):
+            return f"knobs of {name}"
         for search in own["searches"][name]:
             for point in search["points"]:
                 bits = point["correct"]

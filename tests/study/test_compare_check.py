@@ -125,7 +125,7 @@ def test_a_cherry_picked_record_does_not_pass(made: Record, tmp_path: Path, caps
     assert main(["--table", str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert f"the record is not whole: {SEEDS}" in said.err
-    assert "1 tables" in said.out
+    assert "1 comparisons" in said.out
 
 
 def test_a_record_without_hashes_is_taken_where_that_is_asked(made: Record, tmp_path: Path, capsys) -> None:
@@ -142,6 +142,7 @@ def test_the_page_counts_the_runs_of_the_search_and_names_folders_of_ones_own(ma
 
     searched = 2 * 2 * (6 + 4)
     final = sum(len(row["runs"]) for row in made["rows"])
-    assert runs_and_minutes(made, minutes_of_search(made)).startswith(f"{searched + final} runs, {searched} of them in the search,")
+    said = runs_and_minutes(made, minutes_of_search(made))
+    assert said.startswith(f"{searched + final} runs, {searched} of them in the search,")
     record = {**made, "comparison": {**made["comparison"], "folders": ["mine"]}}
     assert sections(record)[-1].endswith(" --config-dir mine`")

@@ -65,7 +65,7 @@ class Knob:
             x = float(point[self.key]) / self._factor(point)
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
             return None
-        if self.choices:
+        if self.choices or not math.isfinite(x):
             return None
         if self.is_log:
             return math.log(x / self.low) / math.log(self.high / self.low) if x > 0 else 0.0

@@ -1,7 +1,6 @@
 """What a page says of a comparison: the chosen settings, what the search was worth, the protocol."""
 
 from collections.abc import Mapping
-from math import isfinite
 from statistics import mean
 from typing import Any
 
@@ -35,7 +34,7 @@ def sections(record: Mapping[str, Any]) -> list[str]:
 
 def command(record: Mapping[str, Any]) -> str:
     """What to type for this comparison."""
-    return plan_of(record).command(record["comparison"].get("folders", ()))
+    return plan_of(record).command(record["comparison"]["folders"])
 
 
 def minutes_of_search(record: Mapping[str, Any]) -> list[float]:
@@ -67,9 +66,9 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     found = [f"{name}: {knob.name} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
              "another comparison." for name, knob in edges]  # fmt: skip
     found += [f"not searched of {name}: {', '.join(f'{key}={value}' for key, value in own.items())}"
-              for name, own in record["comparison"].get("left_alone", {}).items() if own]  # fmt: skip
+              for name, own in record["comparison"]["left_alone"].items() if own]  # fmt: skip
     for name, searches in record["comparison"]["searches"].items():
-        if told := [search["more"] for search in searches if search.get("more")]:
+        if told := [search["more"] for search in searches if search["more"]]:
             gain, low, high = (mean(more[key] for more in told) for key in ("mean", "low", "high"))
             told_of = f"{gain:.1f} points ({low:.1f} to {high:.1f}) above the chosen ones"
             found.append(f"{name}: by its model the best settings are {told_of}.")
@@ -133,7 +132,7 @@ def _variance_text(record: Mapping[str, Any]) -> str:
     if plan.budget == 1:
         return f"{text}."
     searched = [search for own in searches.values() for search in own if len(search["points"]) > 1]
-    told = all(search.get("more") for search in searched)
+    told = all(search["more"] for search in searched)
     n_points = min((len(search["points"]) for search in searched), default=0)
     of_records = f"{search_sd(n_points, SEARCH_ACCURACY):.2g} points at an accuracy of {SEARCH_ACCURACY:g} %"
     source = "what its model leaves to find" if told else of_records
@@ -150,7 +149,7 @@ def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
             for search in searches:
                 for point in search["points"]:
                     value, place = point["values"][0], knob.place(point["point"])
-                    if value is not None and place is not None and isfinite(place):
+                    if value is not None and place is not None:
                         found.append({"method": name, "knob": key, "x": float(point["point"][key]), "value": value,
                                       "log": knob.is_log})  # fmt: skip
     return found

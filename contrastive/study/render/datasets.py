@@ -70,7 +70,7 @@ def command(record: Record) -> str:
     part = first_part(record)
     common = [word for word in plan_of(part).common if not word.startswith("dataset=")]
     plan = replace(plan_of(part), common=(*common, f"dataset={','.join(record['datasets'])}"))
-    return plan.command(part["comparison"].get("folders", ()))
+    return plan.command(part["comparison"]["folders"])
 
 
 def looks(record: Record) -> Sequence[str]:

@@ -143,7 +143,7 @@ def tuned_text(record: Mapping[str, Any]) -> str:
         for search in record["comparison"]["searches"][name]
     ]  # fmt: skip
     chosen = [f"{key}={value}" for key, value in (record["comparison"]["searches"][name][0]["chosen"] or {}).items()]
-    own = [word for folder in record["comparison"].get("folders", ()) for word in ("--config-dir", folder)]
+    own = [word for folder in record["comparison"]["folders"] for word in ("--config-dir", folder)]
     settings = [*own, *plan.common, *plan.contestants[0].words, *chosen]
     train = f"\nto train     {shlex.join(['python', 'train.py', *settings])}"
     is_one = len(words) == 1 and chosen
