@@ -54,11 +54,8 @@ def with_paths(run: Run, moved: dict[str, str]) -> Run:
     Raises:
         ConfigError: the run's dataset has no such path.
     """
-    node = dict(run.config["dataset"])
-    for key, path in moved.items():
-        name = key.removeprefix("dataset.")
-        if name not in node:
-            known = [f"{own}=PATH" for own in DATASET_PATHS if own.removeprefix("dataset.") in node]
-            raise ConfigError(f"the run's dataset has no {key}: try it {f'with {known[0]}' if known else 'without'}")
-        node[name] = str(Path(path).expanduser())
-    return replace(run, config={**run.config, "dataset": node})
+    node = run.config["dataset"]
+    paths = {key.removeprefix("dataset."): str(Path(path).expanduser()) for key, path in moved.items()}
+    if other := paths.keys() - node.keys():
+        raise ConfigError(f"the run's dataset has no dataset.{min(other)}: try dataset.root=PATH")
+    return replace(run, config={**run.config, "dataset": {**node, **paths}})

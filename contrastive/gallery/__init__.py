@@ -1,1 +1,1 @@
-"""Pages of pictures: of data before training, of a run after it, and of runs while they run."""
+"""Pages of pictures: of data before training, and of a run after it."""

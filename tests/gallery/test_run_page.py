@@ -165,7 +165,7 @@ def test_what_cannot_be_shown_is_refused_in_a_sentence(
 
     assert "there is no finished run in" in refused(tmp_path) and "holds 2 runs: try" in refused(runs[0].parent)
     assert f"show takes one run, got 2: try contrastive page page.html {runs[0]}" in refused(*runs)
-    assert "the run's dataset has no dataset.images: try it" in refused(runs[0], "dataset.images=x.npy")
+    assert "the run's dataset has no dataset.images: try dataset.root=PATH" in refused(runs[0], "dataset.images=x.npy")
     other = shutil.copytree(runs[1], tmp_path / "other")
     environment = json.loads((other / "environment.json").read_text())
     (other / "environment.json").write_text(json.dumps({**environment, "data": "another"}))
