@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ from tqdm import tqdm
 from contrastive.dataset.folder.decode import FORMATS
 from contrastive.dataset.folder.table import named_images
 from contrastive.dataset.shard.sample import Fields, image_of, read_sample
-from contrastive.dataset.shard.store import beside, names_of_files
+from contrastive.dataset.shard.store import beside, names_of_files, read
 from contrastive.dataset.shard.tar import samples
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
@@ -35,11 +35,11 @@ BATCH = 256  # images at once
 
 
 class Item(NamedTuple):
-    """An image: its path, its label, and what gives the file or its bytes to open."""
+    """An image: its path and its label."""
 
     path: str
     label: str
-    source: Callable[[], str | io.BytesIO]
+    member: tuple[Path, int, int] | None = None  # of a tar: the shard, and where its bytes lie
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +166,11 @@ def embed(
 def _image(item: Item, transform: Transform) -> Tensor | str:
     """(1, K, H, W), or why the file cannot be read."""
     try:
-        source = item.source()
-        if isinstance(source, str):
-            return transform(source)
-        with Image.open(source, formats=FORMATS) as picture:
+        if item.member is None:
+            return transform(item.path)
+        shard, offset, length = item.member
+        (raw,) = read(shard, [offset], [length])
+        with Image.open(io.BytesIO(raw), formats=FORMATS) as picture:
             return transform(picture)
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged
         return " ".join(str(error).split()) or type(error).__name__
@@ -199,7 +200,7 @@ def _items(place: Path) -> Iterator[Item]:
     elif place.is_dir():
         left_out = LeftOut()
         for path in image_paths(place, left_out):
-            yield _file(path, _folder(path))
+            yield Item(path, _folder(path))
         left_out.pop(NO_IMAGE, None)
         if left_out:
             tqdm.write(str(Found(splits={}, left_out=below(place, left_out))))
@@ -208,13 +209,9 @@ def _items(place: Path) -> Iterator[Item]:
     elif place.suffix == ".tar":
         yield from _shard(place)
     elif place.suffix.lower() in (".csv", ".tsv"):
-        yield from (_file(str(file), label) for file, label in named_images(place))
+        yield from (Item(str(file), label) for file, label in named_images(place))
     else:
-        yield _file(str(place), _folder(place))
-
-
-def _file(path: str, label: str) -> Item:
-    return Item(path, label, lambda: path)
+        yield Item(str(place), _folder(place))
 
 
 def _folder(path: str | Path) -> str:
@@ -234,13 +231,5 @@ def _shard(shard: Path) -> Iterator[Item]:
             label = read_sample(file, key, described, Fields(), shard).label
             named = names.get(label, str(label)) if isinstance(label, int) else label
             folder = PurePosixPath(key).parent.name
-            yield _member(shard, f"{key}.{suffix}", *members[suffix], folder if named is None else named)
-
-
-def _member(shard: Path, name: str, offset: int, length: int, label: str) -> Item:
-    def source() -> io.BytesIO:
-        with shard.open("rb") as file:
-            file.seek(offset)
-            return io.BytesIO(file.read(length))
-
-    return Item(f"{shard}/{name}", label, source)
+            name, own = f"{shard}/{key}.{suffix}", folder if named is None else named
+            yield Item(name, own, (shard, *members[suffix]))

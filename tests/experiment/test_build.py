@@ -4,12 +4,11 @@ import re
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive.errors import ConfigError
 from contrastive.experiment import dry_run
 from contrastive.experiment.build import build
-from contrastive.experiment.dry_run import estimate, first_steps
+from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.machine import is_resident
 from contrastive.text import clock
 from tests.helpers import ROOT, TINY
@@ -93,27 +92,6 @@ def test_images_stay_on_the_device_when_they_fit(composed, monkeypatch):
     monkeypatch.setattr("contrastive.experiment.machine.free_memory", lambda device: 2 * data.nbytes - 1)
     assert not is_resident(data, torch.device("cpu"), "auto")
     assert is_resident(data, torch.device("cpu"), True)
-
-
-def test_a_dry_run_does_not_wait_for_the_device_in_every_step(composed):
-    experiment = build(composed(*TINY))
-
-    class Items(TorchDispatchMode):
-        """Counts the values that the host reads one by one; `tolist` is no operation."""
-
-        n = 0
-
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            self.n += function == torch.ops.aten._local_scalar_dense.default
-            return function(*args, **(kwargs or {}))
-
-    with Items() as of_steps:
-        for _, batch in zip(range(4), experiment.loader.epoch(0), strict=False):
-            experiment.step(batch, torch.Generator())
-    with Items() as of_dry_run:
-        seconds, losses = first_steps(experiment, 2)
-    assert of_dry_run.n == of_steps.n  # of Adam on a CPU
-    assert seconds > 0 and len(set(losses)) == 4
 
 
 def test_the_estimate_of_a_dry_run_by_hand(composed, monkeypatch):

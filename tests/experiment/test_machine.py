@@ -22,20 +22,6 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 OLD, NEW = (6, 0), (9, 0)
 
 
-def test_build_starts_the_device_before_anything_else(composed, monkeypatch):
-    calls = []
-
-    def started(name: str, *, deterministic: bool) -> torch.device:
-        calls.append((name, deterministic))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(building, "start_device", started)
-    monkeypatch.setattr(building, "load_data", lambda *_: calls.append("data"))
-    with pytest.raises(KeyboardInterrupt):
-        build(composed(*TINY, "deterministic=true"))
-    assert calls == [("cpu", True)]
-
-
 @pytest.fixture
 def complete(monkeypatch, tmp_path):
     """A machine that has everything that torch.compile needs."""

@@ -114,18 +114,6 @@ def test_every_value_says_where_it_was_read():
         assert missing["what"] and set(missing["experiment"]) <= set(EXPERIMENTS)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "expected"),
-    [
-        (1e-3, 0.001, True), (256, 64, False), (None, 0.9, False), ({}, {}, True), ({"a": {}}, {}, False),
-        ({"p": 0.8, "_target_": "x"}, {"p": 0.8}, True), ({"p": 0.8}, {"p": 0.5}, False), (None, {"p": 0.8}, False),
-    ],
-)  # fmt: skip
-def test_a_difference_is_seen(ours, theirs, expected):
-    golden = {"settings": {"a.b": [theirs, "main.py:1"]}}
-    assert (not list(differences(golden, {"a": {"b": ours}}))) == expected
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_the_header_says_in_which_precision_a_run_is_repeated(composed, experiment):

@@ -20,18 +20,6 @@ def test_cifar10_brings_the_recipe_of_its_paper(composed):
     assert composed("experiment=debiased_positive").views_forward == "per_view"
 
 
-def test_typed_settings_override_the_recipe(composed):
-    settings = composed(
-        "dataset=cifar10", "encoder=resnet50", "batch_size=64", "optimizer.lr=0.1", "evaluator.knn.k=5",
-        "temperature=0.2",
-    )  # fmt: skip
-    assert settings.encoder["depth"] == 50
-    assert (settings.batch_size, settings.optimizer["lr"], settings.evaluator["knn"]["k"]) == (64, 0.1, 5)
-    assert settings.loss["temperature"] == 0.2
-    assert composed("encoder=resnet18").encoder["width"] == 64
-    assert composed().encoder["width"] == 8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", table_paths().values(), ids=table_paths().keys())
 def test_rows_of_the_smoke_presets_build(composed, path):

@@ -7,9 +7,7 @@ import torch
 
 from contrastive import load_encoder
 from contrastive.encoder.resnet import ResNet
-from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
-from contrastive.experiment.components import build_encoder
 from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.run import run_experiment
 from contrastive.files import file_hash
@@ -75,15 +73,6 @@ def test_epochs_0_reports_nothing_that_was_not_trained(composed, tmp_path):
     assert "0 epochs of" in estimate(build(settings)).text
     test = run_experiment(settings, tmp_path / "run")["test"]
     assert {key.partition("_")[0] for key in test} == {"knn"}
-
-
-@pytest.mark.slow
-def test_weights_are_a_setting_of_every_encoder(composed):
-    assert composed().encoder["weights"] is None
-    for words in ([], ["dataset=biased_digits"], ["encoder=torchvision"], ["encoder=timm"]):
-        assert composed(*words, "encoder.weights=a.pth", "encoder.prefix=b").encoder["prefix"] == "b"
-    with pytest.raises(ConfigError, match=r"try encoder\.weights=PATH"):
-        build_encoder({**NODE, "prefix": "online."}, 16)
 
 
 def test_head_does_not_depend_on_the_weights_file(composed, file):
