@@ -1,6 +1,7 @@
 """Pages of the site that are written outside docs/, and links that leave the site; mkdocs calls these functions."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 from contrastive.config.reference import ROOT_FILE, group_sentences, option_files
+from contrastive.study.record import read_compared
+from contrastive.study.render import files as comparison
 from docs.make import loss_pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,11 +43,25 @@ def settings_reference() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def whole_page(source: Path) -> str:
+    """A page; below that of a study its tables, verdicts and protocol, which follow from its record."""
+    path, text = source.with_name(comparison.RECORD), source.read_text()
+    if not path.exists():
+        return text
+    sys.path.append(str(ROOT / "scripts"))
+    from tables import page as table
+    from tables.kept import table_of
+
+    record = table_of(path)
+    made = comparison.page(read_compared(path) or {}) if record is None else table.page(record)
+    return f"{text}\n## All figures\n\n{made}\n"
+
+
 def on_files(files: Files, *, config: Any) -> Files:
     """Add README, CONTRIBUTING and CHANGELOG, the studies with their pictures, the settings from the comments of the
     YAMLs, and the pages of losses."""
     for name, source in PAGES.items():
-        files.append(File.generated(config, name, content=(ROOT / source).read_text()))
+        files.append(File.generated(config, name, content=whole_page(ROOT / source)))
     for picture in (ROOT / "studies").rglob("*.png"):
         files.append(File.generated(config, picture.relative_to(ROOT).as_posix(), abs_src_path=str(picture)))
     files.append(File.generated(config, "settings.md", content=settings_reference()))

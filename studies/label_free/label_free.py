@@ -2,7 +2,7 @@
 
     python studies/label_free/label_free.py
 
-It reads the searches of the other studies, renews the two tables of README.md here and draws its picture. No run is
+It reads the searches of the other studies, renews the table of README.md here and draws its picture. No run is
 trained. A *choice* is one loss of one search: its points are what the search tried, of which labels chose the one
 with the highest mean of kNN and linear probe on validation images. The regret of a figure is by how much its choice is
 worse on test images than that of labels.
@@ -83,32 +83,19 @@ FIGURES = [
     Figure("uniformity of features, lowest", measured("alignment_uniformity_uniformity"), -1),
     Figure("alignment of features, lowest", measured("alignment_uniformity_alignment"), -1),
 ]
-HEAD = ["figure", "as labels", "choices", "regret, digits", "regret, CIFAR-10", "regret, both",
-        "at random, same choices", "rank correlation", "regret across losses (searches)"]  # fmt: skip
-
-PUSH_HEAD = [
-    "search",
-    "push",
-    "temperature",
-    "rate",
-    "kNN, validation",
-    "linear, validation",
-    "kNN, test",
-    "linear, test",
-]
+HEAD = ["figure", "choices", "regret, digits", "regret, CIFAR-10", "at random, same choices", "rank correlation"]
 
 
 def main() -> None:
-    """Renew the tables and the picture."""
+    """Renew the table and the picture."""
     found = choices()
-    tables = iter([chosen_table(found), push_table(found)])
-    PAGE.write_text(renewed(PAGE.read_text(), tables))
+    PAGE.write_text(renewed(PAGE.read_text(), chosen_table(found)))
     draw(found, HERE / "figure.png")
 
 
-def renewed(page: str, tables: Any) -> str:
-    """The page with its tables, in their order, replaced."""
-    return re.sub(r"(?:^\|.*\n)+", lambda _: next(tables), page, flags=re.MULTILINE)
+def renewed(page: str, table: str) -> str:
+    """The page with its table replaced."""
+    return re.sub(r"(?:^\|.*\n)+", lambda _: table, page, flags=re.MULTILINE)
 
 
 def choices() -> list[Choice]:
@@ -168,26 +155,21 @@ def chosen_table(found: Sequence[Choice]) -> str:
     """A line for each figure, then for a point at random and for the best one."""
     lines = [HEAD]
     for figure in FIGURES:
-        chosen = regrets(found, figure)
-        same = sum(point is by_labels(found[place]) for place, (point, _) in chosen.items())
-        rank = mean(correlation(found[place], figure) for place in chosen)
-        own = {place: regret for place, (_, regret) in chosen.items()}
-        across = [regret for _, regret in regrets(whole_searches(found), figure).values()]
-        cells = in_cells(found, own), in_brackets([at_random(found[place]) for place in own]), f"{rank:+.2f}"
-        lines.append([figure.name, str(same), *cells[0], *cells[1:], f"{mean(across):.1f} ({len(across)})"])
-    drawn, n_drawn = dict(enumerate(map(at_random, found))), sum(1 / len(choice.points) for choice in found)
-    lines.append(["a point at random", f"{n_drawn:.0f}", *in_cells(found, drawn), "", "", ""])
+        own = {place: regret for place, (_, regret) in regrets(found, figure).items()}
+        rank = mean(correlation(found[place], figure) for place in own)
+        drawn = with_interval([at_random(found[place]) for place in own])
+        lines.append([figure.name, *in_cells(found, own), drawn, f"{rank:+.2f}"])
+    lines.append(["a point at random", *in_cells(found, dict(enumerate(map(at_random, found)))), "", ""])
     best = {p: by_labels(choice).test - max(point.test for point in choice.points) for p, choice in enumerate(found)}
-    n_best = sum(regret == 0 for regret in best.values())
-    lines.append(["the best point on test images", str(n_best), *in_cells(found, best), "", "", ""])
+    lines.append(["the best point on test images", *in_cells(found, best), "", ""])
     return markdown(lines)
 
 
 def in_cells(found: Sequence[Choice], own: dict[int, float]) -> list[str]:
-    """The number of choices, and the regret on digits, on CIFAR-10 and on both."""
+    """The number of choices, and the regret on digits and on CIFAR-10."""
     digits = [regret for place, regret in own.items() if "digits" in SEARCHES[found[place].search]]
     others = [regret for place, regret in own.items() if "digits" not in SEARCHES[found[place].search]]
-    return [str(len(own)), *(in_brackets(part) if part else "" for part in (digits, others, [*own.values()]))]
+    return [str(len(own)), *(with_interval(part) if part else "" for part in (digits, others))]
 
 
 def at_random(choice: Choice) -> float:
@@ -195,59 +177,12 @@ def at_random(choice: Choice) -> float:
     return by_labels(choice).test - mean(point.test for point in choice.points)
 
 
-def whole_searches(found: Sequence[Choice]) -> list[Choice]:
-    """Each search as one choice among all points of all of its losses."""
-    return [
-        Choice(search, "", [point for c in found if c.search == search for point in c.points]) for search in SEARCHES
-    ]
-
-
-def push_table(found: Sequence[Choice]) -> str:
-    """NT-Xent with a push beside NT-Xent without, at the same temperature and rate in the same search."""
-    lines = [PUSH_HEAD]
-    groups: dict[tuple[str, str], list[list[float]]] = {}
-    for search in SEARCHES:
-        losses = {choice.loss: choice for choice in found if choice.search == search}
-        if "nt_xent, pushed" not in losses:
-            continue
-        plain = {place(point): point for point in losses["nt_xent"].points}
-        for point in sorted(
-            losses["nt_xent, pushed"].points, key=lambda p: (float(p.overrides["loss.push"]), place(p))
-        ):
-            push = point.overrides["loss.push"]
-            if place(point) in plain:
-                gain = differences(point, plain[place(point)])
-                groups.setdefault((search, push), []).append(gain)
-                if push == "2":
-                    t, rate = place(point)
-                    lines.append([SEARCHES[search], push, f"{t:g}", f"{rate:g}", *(f"{x:+.1f}" for x in gain)])
-    for (search, push), gains in groups.items():
-        if len(gains) > 1:
-            mean_of = [in_brackets(column, signed=True) for column in zip(*gains, strict=True)]
-            lines.append([SEARCHES[search], push, f"mean of {len(gains)}", "", *mean_of])
-    return markdown(lines)
-
-
-def place(point: Point) -> tuple[float, float]:
-    """Temperature and learning rate."""
-    return float(point.overrides["temperature"]), float(point.overrides["optimizer.lr"])
-
-
-def differences(ours: Point, theirs: Point) -> list[float]:
-    """kNN and linear probe on validation and on test images, in points."""
-    return [
-        mean(run[split][key] for run in ours.runs) - mean(run[split][key] for run in theirs.runs)
-        for split in ("val", "test")
-        for key in ("knn_top1", "linear_top1")
-    ]
-
-
-def in_brackets(numbers: Sequence[float], *, signed: bool = False) -> str:
+def with_interval(numbers: Sequence[float]) -> str:
     """The mean and its 95 % interval over the numbers."""
-    estimate, sign = paired_estimate(list(numbers)), "+" if signed else ""
+    estimate = paired_estimate(list(numbers))
     ends = (estimate.effect, estimate.effect - estimate.half(), estimate.effect + estimate.half())
-    middle, low, high = (f"{round(number, 1) + 0:{sign}.1f}" for number in ends)  # + 0: no minus zero
-    return f"{middle} [{low}, {high}]"
+    middle, low, high = (f"{round(number, 1) + 0:.1f}" for number in ends)  # + 0: no minus zero
+    return f"{middle} ({low} to {high})"
 
 
 def markdown(lines: list[list[str]]) -> str:

@@ -57,7 +57,7 @@ def test_a_table_has_its_runs_and_pages_that_are_verified(reproduced):
     assert engine.main(["--verify", str(page.parent)]) == 0
 
 
-def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path, capsys):
+def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path):
     shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
     results = sorted(tmp_path.glob(RESULTS))
     times = [path.stat().st_mtime_ns for path in results]
@@ -68,10 +68,6 @@ def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path, 
     assert [path.stat().st_mtime_ns == before for path, before in zip(results, times, strict=True)] == [
         True, False, True,
     ]  # fmt: skip
-    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.md")
-    page.write_text(page.read_text().replace("NT-Xent", "Mine"))
-    assert engine.main(["--verify", str(page.parent)]) == 1
-    assert "md is not what" in capsys.readouterr().err
     config = results[0].with_name("config.yaml")
     config.write_text(config.read_text().replace("epochs: 1", "epochs: 2"))  # as if the table's YAML had changed
     other = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
@@ -79,7 +75,7 @@ def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path, 
     holds = "holds a run with other settings, data or code of yours: try removing it"
     left_out = f"{results[0].parent.relative_to(tmp_path)} {holds}"
     assert left_out in other.stderr
-    rows = json.loads(page.with_suffix(".json").read_text())["rows"]
+    rows = json.loads(next(tmp_path.glob("outputs/table/digits-smoke-*.json")).read_text())["rows"]
     assert sorted(len(row["runs"]) for row in rows) == [0, 1, 1]
 
 

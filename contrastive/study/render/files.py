@@ -74,11 +74,6 @@ def record_files(place: Path) -> list[Path]:
     return [place] if place.is_file() else sorted(path for name in names for path in place.glob(name))
 
 
-def markdown_beside(path: Path) -> Path:
-    """The page of a record: of the same name, or the README.md of the study whose record it is."""
-    return path.with_name("README.md") if path.name == RECORD else path.with_suffix(".md")
-
-
 def check_folder(folder: Path, *, unsealed: bool = False) -> tuple[int, list[str]]:
     """Recompute every comparison of a folder, or the one that is named, from its record.
 
@@ -97,7 +92,7 @@ def check_folder(folder: Path, *, unsealed: bool = False) -> tuple[int, list[str
 
 
 def _check(path: Path, record: dict[str, Any], unsealed: bool) -> Iterator[str]:
-    """What is wrong with a record and with the page beside it; one in the archive has none."""
+    """What is wrong with a record and with the page beside it, which that of a study has not."""
     remedy = "try verify of the version that made it"
     if said := faults(record, unsealed=unsealed):
         remedy = remedy if unsealed or faults(record, unsealed=True) else "try --unsealed"
@@ -105,6 +100,6 @@ def _check(path: Path, record: dict[str, Any], unsealed: bool) -> Iterator[str]:
         return
     if any(claims_of(own) != judged_again(own) for own in [record, *record.get("datasets", {}).values()]):
         yield f"{path}: the verdicts are not those of its runs: {remedy}"
-    markdown = markdown_beside(path)
-    if path.suffix != ".xz" and not (markdown.exists() and page(record) in markdown.read_text()):
+    markdown = path.with_suffix(".md")
+    if markdown.exists() and page(record) not in markdown.read_text():
         yield f"{markdown} is not what {path.name} gives: {remedy}"
