@@ -18,16 +18,17 @@ YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as
 
 
 @contextmanager
-def atomic(path: Path, *, keep: Path | None = None) -> Iterator[Path]:
+def atomic(path: Path, *, keep: Path | None = None, alone: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path` to write to; on leaving, make it durable and rename it over `path`.
 
     After an exception, or when the process is killed, `path` is as it was before.
 
     Args:
+        alone: no other process writes this path now, since a lock is held: what a killed one left is written over.
         keep: where the replaced file goes. A kill between both renames leaves it there, and no `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.part" if alone else f".{path.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)  # a link of that name would be written where it leads
     try:
         yield part

@@ -14,15 +14,12 @@ command that trains on it.
                           image. All images are read for it, as a run reads them: the next run finds them decoded
 """
 
-import os
 import shlex
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from io import BytesIO
-from itertools import repeat
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -149,12 +146,9 @@ def guess(place: str) -> list[str]:
         ConfigError: there is nothing, or nothing of images.
     """
     path = Path(place).expanduser()
-    has_tars = path.is_dir() and any(path.glob("*.tar")) and not any(has_an_image(path / s) for s in subfolders(path))
-    if path.suffix == ".tar" or has_tars:
+    has_tars = any(path.glob("*.tar")) and not any(has_an_image(path / name) for name in subfolders(path))
+    if path.suffix == ".tar" or has_tars or any((path / "train").glob("*.tar")):  # as `contrastive pack` writes them
         return ["dataset=shards", f"dataset.root={place}"]
-    if path.is_dir() and any((path / "train").glob("*.tar")):  # as `contrastive pack` writes them
-        split = {"root": "train", "val": "val", "test": "test"}
-        return ["dataset=shards", *(f"dataset.{key}={path / s}" for key, s in split.items() if (path / s).is_dir())]
     if path.is_dir():
         return ["dataset=image_folder", f"dataset.root={path}"]
     if path.suffix.lower() in ARRAYS and path.is_file():
@@ -167,7 +161,7 @@ def guess(place: str) -> list[str]:
 
 def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     """The report on a folder or a table, and what else is typed to train on it."""
-    from contrastive.dataset.folder.columns import COLUMNS, guess_columns, typed_columns
+    from contrastive.cli.columns import guess_columns, typed_columns
     from contrastive.dataset.folder.listed import listed_images
     from contrastive.dataset.folder.table import read_cells
     from contrastive.dataset.image_folder import small_batch
@@ -179,7 +173,7 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     chosen = {key: settings[key] for key in keys if settings.get(key) is not None}
     if "table" in chosen and "columns" not in chosen:
         header, rows = read_cells(base / chosen["table"])
-        chosen["columns"] = guess_columns(COLUMNS, [row for _, row in rows], header, base)
+        chosen["columns"] = guess_columns([row for _, row in rows], header, base)
         further.append(typed_columns(chosen["columns"]).strip("'"))
     listed = listed_images(base, **chosen)
     report, words = _sample(base, listed, settings.get("channels"), settings.get("orientation", True))
@@ -195,37 +189,25 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
 def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientation: bool) -> tuple[str, list[str]]:
     """The report after a look at some of the images, and the words for their size and kind."""
     from contrastive.dataset.folder.bands import common_kind
-    from contrastive.dataset.folder.cache import examined
-    from contrastive.listing.found import CANNOT_BE_READ, Seen, seen_notes
+    from contrastive.dataset.folder.layout import Part
+    from contrastive.dataset.folder.pixels import Wanted, examined, told
 
-    every = [(key, i, path) for key, part in listed.splits.items() for i, path in enumerate(part.paths)]
-    chosen = every[:: -(-len(every) // LOOKED_AT)]
-    paths = [path for _, _, path in chosen]
-    kind = common_kind(paths, channels)
-    with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor() as pool:  # of Pillow, which name no file
-        found = list(pool.map(examined, paths, repeat(USUAL_SIDE), repeat(kind), repeat(orientation)))
+    n = sum(len(part.files) for part in listed.splits.values())
+    step = -(-n // LOOKED_AT)
+    some = {key: Part(part.folder, part.files[::step]) for key, part in listed.splits.items()}
+    paths = [path for part in some.values() for path in part.paths]
+    kind, wanted = common_kind(paths, channels), Wanted(USUAL_SIDE, base, channels, orientation)
+    facts = {key: examined(part, wanted, kind) for key, part in some.items()}
+    with ThreadPoolExecutor() as pool:
         opened = [each for each in pool.map(_side_and_mode, paths) if each]
     sides = [side for side, _ in opened]
     is_gray = kind.channels == 3 and {mode for _, mode in opened} <= {"1", "L"} and bool(opened)
-    seen: dict[str, Seen] = {}
-    broken, faults = list[str](), {key: set[int]() for key in listed.splits}
-    for (key, i, path), (pixels, what) in zip(chosen, found, strict=True):
-        name = str(path.relative_to(base) if path.is_relative_to(base) else path)
-        if isinstance(pixels, str):
-            faults[key].add(i)
-            broken.append(f"{name}: {pixels.replace(repr(str(path)), '')}".strip(" :"))
-        for each in what:
-            seen.setdefault(each, Seen(n=0, first=[]))["n"] += 1
-            seen[each]["first"].append(name)
-    of = "" if len(paths) == len(every) else f", by a look at {len(paths)} of {len(every):,}"
+    of = "" if step == 1 else f", by a look at {len(paths)} of {n:,}"
     sizes = f", the shorter side of {' to '.join(map(str, sorted({min(sides), max(sides)})))} pixels" if sides else ""
     gray = ", gray made RGB: dataset.channels=1 keeps one channel" if is_gray else ""
-    readable = {key: part.without(faults[key]) for key, part in listed.splits.items()}
-    decoded = [pixels.tobytes() for pixels, _ in found if not isinstance(pixels, str)] if not of else None
-    notes = [f"each image: {kind}{sizes}{of}{gray}", *seen_notes([seen], len(paths) - len(broken))]
-    notes += _copies(readable, decoded)
-    left_out = {**listed.left_out, **({CANNOT_BE_READ: broken} if broken else {})}
-    report = listed._replace(splits=readable, left_out=left_out, notes=(*listed.notes, *notes)).found()
+    seen = told(listed._replace(splits=some), facts, [f"each image: {kind}{sizes}{of}{gray}"])
+    parts = seen.splits if step == 1 else listed.splits
+    report = seen._replace(splits=parts, notes=(*seen.notes, *_copies(parts))).found()
     return str(report), [usual_size(sides), *(["augmentation=intensity"] if kind.channels != 3 else [])]
 
 
@@ -235,32 +217,31 @@ def usual_size(sides: Sequence[int]) -> str:
     return f"dataset.size={next((side for side in SIDES if side <= middle), middle)}"
 
 
-def _copies(parts: dict[str, "Part"], decoded: list[bytes] | None) -> list[str]:
-    """The note on images that are there twice: by their pixels, or where not all were decoded by their files, of which
-    those are read that are as long as another one."""
+def _copies(parts: dict[str, "Part"]) -> list[str]:
+    """The note on images that are there twice, for which those files are read that are as long as another one."""
     import numpy as np
 
-    from contrastive.dataset.folder.cache import content_of
     from contrastive.dataset.folder.layout import part_copies
+    from contrastive.dataset.folder.stored import content_of
 
-    paths = [path for part in parts.values() for path in part.paths]
-    sizes = [path.stat().st_size for path in paths]
-    alike = Counter(sizes)
-    if decoded is None and sum(size for size in sizes if alike[size] > 1) > MOST_READ:
+    sizes = {path: path.stat().st_size for part in parts.values() for path in part.paths}
+    alike = Counter(sizes.values())
+    if sum(size for size in sizes.values() if alike[size] > 1) > MOST_READ:
         return []
-    files = zip(paths, sizes, strict=True)
-    raw = decoded or (read_bytes(path) if alike[size] > 1 else os.fsencode(path) for path, size in files)
-    content = np.frombuffer(b"".join(map(content_of, raw)), np.uint64)
-    ends = np.cumsum([len(part.files) for part in parts.values()])[:-1]
-    return part_copies(parts, dict(zip(parts, np.split(content, ends), strict=True)))
+    content = {path: content_of(read_bytes(path)) if alike[size] > 1 else size << 32 for path, size in sizes.items()}
+    return part_copies(
+        parts, {key: np.array([content[path] for path in part.paths], np.uint64) for key, part in parts.items()}
+    )
 
 
 def size_in_shards(indices: "Sequence[Index]") -> str:
     """`usual_size` of some images of the first shard."""
-    from contrastive.dataset.shard.store import read
+    import numpy as np
 
-    some = indices[0].entries[:: max(1, len(indices[0].entries) // LOOKED_AT)]
-    images = read(indices[0].shard, some["offset"].tolist(), some["length"].tolist())
+    from contrastive.dataset.shard.images import Shards
+
+    source = Shards(indices[:1])
+    images = source.read(np.arange(0, len(source), max(1, len(source) // LOOKED_AT)))
     return usual_size([opened[0] for image in images if (opened := _side_and_mode(BytesIO(image)))])
 
 
@@ -279,7 +260,8 @@ def _side_and_mode(path: Path | BytesIO) -> tuple[int, str] | None:
 
 def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     """The report on another dataset, which is read for it, and what else is typed to train on it."""
-    from contrastive.dataset.shard.images import StoredImages
+    from contrastive.dataset.folder.stored import StoredImages
+    from contrastive.dataset.shard.images import Shards
     from contrastive.listing.found import Listing
 
     sized = "dataset=shards" in words and "dataset.size" not in map(key_of, words)
@@ -289,8 +271,8 @@ def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
         data = build_data(settings.dataset)
     train, further = data.pretrain, list[str]()
     height, width = train.image.shape[-2:]
-    if sized and isinstance(train.image, StoredImages):
-        further = [size_in_shards(train.image.indices)]
+    if sized and isinstance(train.image, StoredImages) and isinstance(train.image.source, Shards):
+        further = [size_in_shards(train.image.source.indices)]
     elif settings.encoder.get("stem") == "small" and image_size(settings.dataset) is None and height >= LARGE:
         further = ["encoder.stem=large"]
     what = f"each image: {data.n_channels} x {8 * train.image.dtype.itemsize} bits, {height} x {width} pixels"

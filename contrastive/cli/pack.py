@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
     written = pack_folder(options.source, dest, per_shard=options.per_shard, **settings)
     for name, found in written.items():
         show(f"{dest / name}: {sum(len(index.entries) for index in found):,} images, {len(found):,} shards")
-    if n := sum(len(index.faults) for found in written.values() for index in found):
+    if n := sum(len(index.facts["faults"]) for found in written.values() for index in found):
         first = (dest / LEFT_OUT).read_text().partition("\n")[0]
         show(f"left out: {n:,}, cannot be read, in {dest / LEFT_OUT} ({first}{', ...' if n > 1 else ''})")
     bias = " dataset.bias=bias" if (dest / "biases.txt").exists() else ""

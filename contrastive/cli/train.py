@@ -25,13 +25,13 @@ from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_package
-from contrastive.dataset.folder.layout import check_root
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.distributed.slurm import odd_variable
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import check_encoding
 from contrastive.experiment.summary import show_finished
+from contrastive.listing.places import check_root
 from contrastive.text import show
 
 WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
@@ -65,8 +65,9 @@ def run(cfg: DictConfig) -> None:
 
 def check_present(settings: Settings) -> None:
     """Raise ConfigError for a folder or a library that is missing: before torch, which takes seconds."""
-    if settings.dataset["_target_"] == "contrastive.dataset.image_folder.image_folder":
-        check_root(settings.dataset.get("root"), settings.dataset.get("size"))
+    *_, kind, function = str(settings.dataset["_target_"]).split(".")
+    if function in ("image_folder", "shards") and kind == function:
+        check_root(function, settings.dataset.get("root"), settings.dataset.get("size"))
     for node in settings.tracker.values():
         module = str(node["_target_"]).split(".")
         if module[:2] == ["contrastive", "tracker"]:  # ours are called as the library that they need

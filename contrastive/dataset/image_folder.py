@@ -9,15 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from contrastive.dataset.folder.cache import SplitImages, Wanted
-from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, check_root, part_copies
+from contrastive.dataset.folder.layout import Part, part_copies
 from contrastive.dataset.folder.listed import listed_images
-from contrastive.dataset.folder.loose import split_images
-from contrastive.dataset.shard.images import DECODER
-from contrastive.dataset.splits import as_data, first_per_class, long_tail
-from contrastive.errors import check_at_least, check_choice
-from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
+from contrastive.dataset.folder.pixels import Wanted, content_in, kind_of, read_images, told
+from contrastive.dataset.folder.stored import DECODER
+from contrastive.dataset.splits import as_data, check_size, first_per_class, long_tail
+from contrastive.errors import check_choice
+from contrastive.listing.found import Listing
+from contrastive.listing.places import check_root
 from contrastive.types import Data, Split
 
 RECIPE_BATCH = 512  # batch_size in configs/dataset/image_folder.yaml
@@ -99,60 +98,47 @@ def image_folder(
             `unlabeled`, the table cannot be read or lacks a column, per_class is below 2 or imbalance below 1, or the
             disk of `cache` is too small.
     """
-    base, size = check_root(root, size)
-    listed = listed_images(
-        base, unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
-    )
-    check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
+    root, size = check_root("image_folder", root, size)
+    check_size(size, frame)
     check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
-    check_frame(frame, size)
-    images = split_images(listed.splits, Wanted(size, Path(cache), channels, orientation, frame), decoded)
-    readable = {key: part.without(images[key].faults) for key, part in listed.splits.items()}
-    copies = part_copies(readable, {key: images[key].content for key in readable})
-    listed = listed._replace(notes=(*listed.notes, *copies))
-    taken = {key: _split(part, images[key]) for key, part in listed.splits.items()}
+    listed = listed_images(
+        Path(root), unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
+    )
+    images = read_images(listed.splits, Wanted(size, Path(cache), channels, orientation, frame, decoded))
+    facts = {key: each.facts for key, each in images.items()}
+    kind, content = kind_of(facts["train"]), {key: content_in(own) for key, own in facts.items()}
+    parts = told(listed, facts, [f"each image: {kind}"])
+    copies = part_copies(parts.splits, content)
+    taken = {key: _split(part, images[key].image) for key, part in parts.splits.items()}
     if listed.classes:
         taken["train"] = long_tail(first_per_class(taken["train"], per_class), imbalance)
-    hold_out = hold_out and bool(listed.classes) and "val" not in taken  # listed ones are no training images
-    digest = _digest(images, taken, hold_out=hold_out)
-    facts = {"dataset_name": name or base.resolve().name, **_facts(listed, taken)}
     taken["train"] = replace(taken["train"], frame=frame)
-    read = _read(listed, taken, images)
-    return as_data(read, stats=images["train"].stats, facts=facts, hold_out=hold_out, digest=digest)
+    found = Listing(taken, listed.classes, listed.biases, listed.places, parts.left_out, (*parts.notes, *copies))
+    return as_data(
+        found,
+        stats=(tuple(facts["train"]["mean"]), tuple(facts["train"]["std"])),
+        facts={"dataset_name": name or Path(root).resolve().name, **_facts(found)},
+        hold_out=hold_out,
+        images={
+            key: f"{size} {orientation} {kind} {hashlib.sha256(own.data).hexdigest()}" for key, own in content.items()
+        },
+    )
 
 
-def _facts(listed: Listing[Part], splits: Mapping[str, Split]) -> dict[str, str]:
-    """How the test images were drawn, what decodes images in steps, and how many are of which bias."""
-    facts = {"test_split": listed.places["test"]} if listed.places["test"].startswith(FIFTH) else {}
-    if not isinstance(splits["train"].image, Tensor):
+def _facts(taken: Listing[Split]) -> dict[str, str]:
+    """How the test images were chosen, what decodes images in steps, and how many are of which bias."""
+    facts = {"test_split": taken.places["test"]}
+    if not isinstance(taken.splits["train"].image, Tensor):
         facts["decoder"] = DECODER
-    if listed.classes and listed.biases:
-        facts |= _counts(splits, len(listed.classes), len(listed.biases))
+    if taken.classes and taken.biases:
+        facts |= _counts(taken.splits, len(taken.classes), len(taken.biases))
     return facts
 
 
-def _read(listed: Listing[Part], splits: dict[str, Split], images: Mapping[str, SplitImages]) -> Listing[Split]:
-    """What was listed, without the files that cannot be read, and with what became of the others."""
-    faults = [fault for key, part in listed.splits.items() for fault in _faults(part, images[key])]
-    left_out = {**listed.left_out, **({CANNOT_BE_READ: faults} if faults else {})}
-    n, seen = sum(len(each.image) for each in images.values()), [seen for each in images.values() for seen in each.seen]
-    notes = (*listed.notes, f"each image: {images['train'].kind}", *seen_notes(seen, n))
-    return Listing(splits, listed.classes, listed.biases, listed.places, left_out, notes)
-
-
-def _split(part: Part, images: SplitImages) -> Split:
+def _split(part: Part, image: Tensor) -> Split:
     """The images of one split with their labels."""
-    files = part.without(images.faults).files
-    bias = torch.tensor([file.bias for file in files])
-    return Split(images.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
-
-
-def _faults(part: Part, images: SplitImages) -> list[str]:
-    """The files that cannot be read, each with the reason, which may hold its name a second time."""
-    return [
-        f"{part.files[i].path}: {fault.replace(repr(str(part.folder / part.files[i].path)), '')}".strip(" :")
-        for i, fault in images.faults.items()
-    ]
+    bias = torch.tensor(part.bias)
+    return Split(image, torch.tensor(part.label), bias if (bias >= 0).all() else None)
 
 
 def _counts(splits: Mapping[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:
@@ -165,17 +151,6 @@ def _counts(splits: Mapping[str, Split], n_classes: int, n_biases: int) -> dict[
         "images": ", ".join(f"{name} {len(split)}" for name, split in splits.items()),
         "bias_conflicting": ", ".join(f"{name} {n}" for name, n in conflicting.items()),
     }
-
-
-def _digest(images: Mapping[str, SplitImages], splits: Mapping[str, Split], *, hold_out: bool) -> str:
-    """sha256 over pixels, labels and biases, with the digest of the pixels in place of the pixels."""
-    digest = hashlib.sha256(repr(hold_out).encode())
-    for key in (key for key in ("train", "test", "val") if key in splits):  # in this order
-        digest.update(images[key].digest.encode())
-        for value in (splits[key].label, splits[key].bias):
-            if value is not None:
-                digest.update(repr(len(value)).encode() + value.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def small_batch(n_train: int) -> int | None:

@@ -1,7 +1,6 @@
 """Tar shards of any number of images, read where they lie."""
 
 import glob
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,24 +9,21 @@ from typing import cast
 
 import torch
 
-from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
-from contrastive.dataset.shard.contents import check_label, left_out, names_of, notes, numbers, values_of
-from contrastive.dataset.shard.images import DECODER, StoredImages
+from contrastive.dataset.folder.stored import DECODER, StoredImages
+from contrastive.dataset.shard.contents import left_out, names_of, notes, numbers, values_of
+from contrastive.dataset.shard.images import Shards
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import ORDER
-from contrastive.dataset.shard.sample import LABEL, Fields
-from contrastive.dataset.splits import as_data, channel_stats, stratified
+from contrastive.dataset.shard.sample import LABEL, Fields, choice
+from contrastive.dataset.splits import BY_PLACE, as_data, channel_stats, check_size, divided, drawn, stratified
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.found import Listing, copy_notes
-from contrastive.listing.names import SPLITS, name_of, part_of_split, split_of
-from contrastive.seeding import generator
+from contrastive.listing.names import name_of, part_of_split, split_of
+from contrastive.listing.places import check_root
 from contrastive.text import as_typed
 from contrastive.types import Data, Split
 
-USUAL_SIZE = 32
 STATS_SAMPLE = 10_000  # evenly spaced training images that mean and standard deviation are computed from
-MOST_TEST = 10_000  # of the images held out where no shards are named for the test
 
 
 def shards(
@@ -58,7 +54,8 @@ def shards(
         root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`. Of a folder that
             `pack` wrote train/, val/ and test/ are the splits.
         val: likewise, of the images that probes are selected on; None = a fixed tenth of the training images.
-        test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
+        test: likewise, of the test images; None = those of val where the names tell such, else a fixed fifth of each
+            class, without labels a tenth, at most 10,000 images.
         size: side of the images in pixels.
         frame: training crops its views from whole images in frames of so many pixels, see `Split.for_views`, as
             published ImageNet protocols do; 512 leaves most of ImageNet unshrunk. Evaluation crops the center. None =
@@ -79,91 +76,98 @@ def shards(
         ConfigError: root or size is missing, no shard is found, a shard cannot be read or is not what it seems, no
             image has the field of the label, or a setting is out of range.
     """
-    if root is None or size is None:
-        raise ConfigError(
-            "dataset=shards needs its tar files and the side of the images in pixels: "
-            f"try dataset.root={root or 'FOLDER'} dataset.size={size or USUAL_SIZE}"
-        )
-    check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
-    check_frame(frame, size)
+    root, size = check_root("shards", root, size)
+    check_size(size, frame)
     fields = Fields(label, bias, image and image.lower().removeprefix("."))
     places = _places(root, val, test)
-    indices = {key: index_shards(expand(place), Path(cache), fields) for key, place in places.items()}
+    indices = {key: index_shards(tars, Path(cache), fields) for key, (_, tars) in places.items()}
     every = _all_of(indices)
-    check_label(label, every)
+    names = {name for index in every for name in index.facts["fields"]}
+    if label not in (LABEL, *names):
+        raise ConfigError(f"no image has the field {label} in its key.json: {choice('label', label, names)}")
     classes, biases = values_of(every, "label"), values_of(every, "bias")
     splits = {}
     for key, found in indices.items():
-        images = StoredImages(found, size=size).as_tensor()
+        images = StoredImages(Shards(found), size=size).as_tensor()
         if not len(images):
-            raise _none_readable(places[key], found)
+            raise _none_readable(places[key][0], found)
         own_bias = None if bias is None else numbers(found, "bias", biases)
         split = Split(images, numbers(found, "label", classes), own_bias, keyed=True)
-        splits[key] = _labeled(split, key, places) if classes and key != "train" else split
+        splits[key] = _labeled(split, key, places[key][0]) if classes and key != "train" else split
+    shown = {key: place for key, (place, _) in places.items()}
     if "test" not in splits:
-        splits["train"], splits["test"] = _with_test(splits["train"])
-        places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
+        whole = splits["train"]
+        splits["train"], splits["test"] = map(whole.select, divided(whole.label))
+        shown["test"] = drawn(len(splits["test"]), len(whole), BY_PLACE, has_labels=bool(classes))
     content = {key: cast(StoredImages, split.image).content for key, split in splits.items()}
     copies = copy_notes(content, {key: split.label for key, split in splits.items()})
     train = splits["train"] = replace(splits["train"], frame=frame)
     stats = channel_stats(train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))])
     if labeled is not None:
         splits["train"] = _few_labels(train, labeled)
-    names, of_biases = names_of(classes, every[0], "classes.txt"), names_of(biases, every[0], "biases.txt")
+    class_names, bias_names = names_of(classes, every[0], "classes.txt"), names_of(biases, every[0], "biases.txt")
+    told = (*notes(every, class_names), *copies)
     return as_data(
-        Listing(splits, names, of_biases, places, left_out(every), (*notes(every, names), *copies)),
+        Listing(splits, class_names, bias_names, shown, left_out(every), told),
         stats=stats,
-        facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": places["test"]},
+        facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": shown["test"]},
         hold_out=hold_out,
-        digest=_digest(indices, size, labeled, hold_out),
+        images={
+            key: f"{ORDER} {size} {''.join(index.facts['digest'] for index in found)}" for key, found in indices.items()
+        },
     )
 
 
 def _none_readable(place: str, found: Sequence[Index]) -> ConfigError:
-    why = next((f"{key}: {why}" for index in found for key, why in index.faults.items()), "there is none")
+    why = next((f"{key}: {why}" for index in found for key, why in index.facts["faults"].items()), "there is none")
     return ConfigError(
         f"{place} has no image that can be read ({why}): try names with a single dot, or another dataset.root=PATH"
     )
 
 
-def _labeled(split: Split, key: str, places: Mapping[str, str]) -> Split:
+def _labeled(split: Split, key: str, place: str) -> Split:
     """The images that have a class to be right about."""
     known = split.label >= 0
     if not known.any():
-        raise ConfigError(f"{places[key]} has no labels: try without dataset.{key}")
+        raise ConfigError(f"{place} has no labels: try without dataset.{key}")
     return split if known.all() else split.select(known)
 
 
 def _all_of(indices: Mapping[str, Sequence[Index]]) -> list[Index]:
     """The indices of all splits, of which none shares a shard with another."""
-    seen = dict[str, str]()
-    for key, found in indices.items():
-        for index in found:
-            shard = str(Path(str(index.shard)).resolve())
-            if (other := seen.setdefault(shard, key)) != key:
-                raise ConfigError(f"{shard} is a shard of {other} and of {key}: try a dataset.root without it")
+    seen = dict[Path, str]()
+    for key, index in ((key, index) for key, found in indices.items() for index in found):
+        if (other := seen.setdefault(index.shard.resolve(), key)) != key:
+            raise ConfigError(f"{index.shard} is a shard of {other} and of {key}: try a dataset.root without it")
     return [index for found in indices.values() for index in found]
 
 
-def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:
-    """{train, val, test: its shards}. A folder without shards whose folders are splits is all of them."""
-    base = Path(root)
-    own = {"train": root}
-    if base.is_dir() and not any(base.glob("*.tar")):
-        within = [(split, path) for path in sorted(base.iterdir()) if (split := split_of(path.name))]
-        found = [(split, path) for split, path in within if any(path.glob("*.tar"))]
-        own |= {split: str(path) for split, path in found}
-        if len(dict(found)) < len(found):
-            names = " and ".join(f"{path.name}/" for split, path in found if [s for s, _ in found].count(split) > 1)
-            raise ConfigError(f"{root} has {names} for one split: try dataset.root={as_typed(found[0][1])}")
+def _places(root: str, val: str | None, test: str | None) -> dict[str, tuple[str, list[Path]]]:
+    """{train, val, test: its place as it is shown, and its shards}. Those of one folder are divided where the names of
+    shards, or of folders with shards, tell several splits."""
+    base, found = Path(root), dict[str, tuple[str, list[Path]]]()
+    tars = sorted(base.glob("*.tar")) if base.is_dir() else expand(root)
+    told = [part_of_split(tar.name) or "train" for tar in tars]
+    if base.is_dir() and "train" in told and len({*told}) > 1:
+        for split in dict.fromkeys(told):
+            own = [tar for tar, name in zip(tars, told, strict=True) if name == split]
+            found[split] = f"{own[0]} to {own[-1].name}", own
+    elif tars:
+        found["train"] = root, tars
+    else:
+        for folder in (folder for folder in sorted(base.iterdir()) if any(folder.glob("*.tar"))):
+            split = split_of(folder.name) or ""
+            if split in found and split:
+                raise ConfigError(f"{root} has two folders of {split}: try dataset.root={as_typed(folder)}")
+            found[split] = str(folder), expand(str(folder))
+    if "test" not in found and "val" in found and val is test is None:  # as of folders
+        found["test"] = found.pop("val")
     typed = {"val": val, "test": test}
-    return own | {split: place for split, place in typed.items() if place is not None}
-
-
-def _digest(indices: Mapping[str, list[Index]], *settings: object) -> str:
-    """A hash of all that the images, their labels and their order are made of."""
-    digests = {key: "".join(index.digest for index in found) for key, found in indices.items()}
-    return hashlib.sha256(repr((digests, ORDER, *settings)).encode()).hexdigest()
+    found |= {split: (place, expand(place)) for split, place in typed.items() if place is not None}
+    if "train" not in found:
+        deeper = found.get("", ("FOLDER, a folder of .tar files", []))[0]
+        raise ConfigError(f"there is no shard {base}/*.tar: try dataset.root={deeper}")
+    return {split: found[split] for split in ("train", "val", "test") if split in found}
 
 
 def expand(pattern: str) -> list[Path]:
@@ -172,33 +176,12 @@ def expand(pattern: str) -> list[Path]:
     Raises:
         ConfigError: there is none.
     """
-    base = Path(pattern)
-    if base.is_dir():
-        _check_one_split(base)
-        pattern = f"{glob.escape(pattern)}/*.tar"
     places = []
-    for each in _numbered(pattern):
-        found = sorted(glob.glob(each))
-        if not found:
-            deeper = sorted(base.glob("*/*.tar")) if base.is_dir() else []
-            there = deeper[0].parent if deeper else "FOLDER, a folder of .tar files"
-            raise ConfigError(f"there is no shard {each}: try dataset.root={there}")
+    for each in [f"{glob.escape(pattern)}/*.tar"] if Path(pattern).is_dir() else _numbered(pattern):
+        if not (found := sorted(glob.glob(each))):
+            raise ConfigError(f"there is no shard {each}: try dataset.root=FOLDER, a folder of .tar files")
         places += found
     return [Path(place) for place in places]
-
-
-def _check_one_split(folder: Path) -> None:
-    """Refuse shards that are called after several splits: all of them would be training images."""
-    one = {split: path for path in sorted(folder.glob("*.tar")) if (split := part_of_split(path.name))}
-    first = {split: one[split] for split in SPLITS if split in one}
-    if len(first) < 2:
-        return
-    key = {"train": "root", "val": "val" if "test" in first else "test", "test": "test"}
-    words = []
-    for split, path in first.items():
-        pattern = re.sub(f"({'|'.join(SPLITS[split])}).*", r"\1*.tar", path.name, flags=re.IGNORECASE)
-        words.append(f"'dataset.{key[split]}={folder / pattern}'")
-    raise ConfigError(f"{folder} has shards of {' and of '.join(first)}: try {' '.join(words)}")
 
 
 def _numbered(pattern: str) -> list[str]:
@@ -207,20 +190,8 @@ def _numbered(pattern: str) -> list[str]:
     if match is None:
         return [pattern]
     low, high = match.groups()
-    numbers = (f"{i:0{len(low)}}" for i in range(int(low), int(high) + 1))
-    return [
-        each for number in numbers for each in _numbered(pattern[: match.start()] + number + pattern[match.end() :])
-    ]
-
-
-def _with_test(split: Split) -> tuple[Split, Split]:
-    """Training and test images, a fixed draw of a tenth, at most 10,000; of labeled ones where there are such."""
-    labeled = split.label >= 0
-    rows = (labeled if labeled.any() else ~labeled).nonzero().squeeze(1)
-    n_test = min(MOST_TEST, max(LEAST_TEST, round(TEST_FRACTION * len(rows))))
-    held_out = torch.zeros(len(split), dtype=torch.bool)
-    held_out[rows[torch.randperm(len(rows), generator=generator("cpu", "shards", "test"))[:n_test]]] = True
-    return split.select(~held_out), split.select(held_out)
+    before, after = pattern[: match.start()], pattern[match.end() :]
+    return [each for i in range(int(low), int(high) + 1) for each in _numbered(f"{before}{i:0{len(low)}}{after}")]
 
 
 def _few_labels(split: Split, n: int) -> Split:
@@ -230,11 +201,6 @@ def _few_labels(split: Split, n: int) -> Split:
     if n >= n_known:
         return split
     _, kept = stratified(split.label, n / n_known, "shards", "labeled")
-    if torch.unique(split.label[kept], return_counts=True)[1].min() < 2:
-        raise ConfigError(
-            f"dataset.labeled={n} leaves one image of some class, too few to hold one out for validation: "
-            f"try dataset.labeled={2 * n}"
-        )
     label = torch.full_like(split.label, -1)
     label[kept] = split.label[kept]
     return replace(split, label=label)

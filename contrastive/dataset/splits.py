@@ -14,6 +14,9 @@ from contrastive.text import printable
 from contrastive.types import LEVELS, Data, Split
 
 VAL_FRACTION = 0.1
+TEST_FRACTION, CLASS_TEST_FRACTION = 0.1, 0.2  # of images without labels, and of each class
+MOST_TEST = 10_000  # test images that are drawn
+BY_PLACE = "their places"  # how they are chosen where they have no names
 SPLIT_SEED = 0  # the same validation images in every run, whatever its seed
 CHUNK = 10_000  # images per step of a pass over a split that may be larger than memory
 PASS = 2**25  # bytes per step of a pass over pixels
@@ -21,20 +24,56 @@ PASS = 2**25  # bytes per step of a pass over pixels
 ChannelStats = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel
 
 
-def stratified(label: Tensor, fraction: float, *key: object) -> tuple[Tensor, Tensor]:
+def stratified(label: Tensor, fraction: float, *key: object, rank: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Split the labeled entries per class; the key fixes the draw.
 
+    Args:
+        rank: (N,), of which the lowest of each class are held out, in place of a draw.
+
     Returns:
-        indices of the rest and of the `fraction` that is held out (at least one entry of each class), sorted int64.
+        indices of the rest and of the `fraction` that is held out (at least one entry of each class that has two),
+        sorted int64.
     """
     rng = generator("cpu", *key)
     drawn = []
     by_class = torch.argsort(label, stable=True)[int((label < 0).sum()) :]
     for members in by_class.split(torch.unique(label[label >= 0], return_counts=True)[1].tolist()):
-        drawn.append(members[torch.randperm(len(members), generator=rng)[: max(1, round(fraction * len(members)))]])
+        order = torch.randperm(len(members), generator=rng) if rank is None else rank[members].argsort()
+        drawn.append(members[order[: min(len(members) - 1, max(1, round(fraction * len(members))))]])
     held_out = torch.zeros(len(label), dtype=torch.bool)
     held_out[torch.cat(drawn)] = True
     return ((label >= 0) & ~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
+
+
+def divided(label: Tensor, rank: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Rows to train and rows to test on, where nothing tells: of each class a fixed fifth or, where no image has a
+    label, a fixed tenth; at most 10,000 images.
+
+    Args:
+        rank: as in `stratified`, such as a hash of each file's name; None = a draw.
+    """
+    is_known, n = label >= 0, max(1, len(label))
+    if is_known.any():
+        fraction = min(CLASS_TEST_FRACTION, MOST_TEST / int(is_known.sum()))
+    else:
+        label, fraction = torch.zeros_like(label), min(max(TEST_FRACTION, 2 / n), MOST_TEST / n)  # one has no pairs
+    _, tested = stratified(label, fraction, SPLIT_SEED, "test", rank=rank)
+    kept = torch.ones(len(label), dtype=torch.bool)
+    kept[tested] = False
+    return kept.nonzero().squeeze(1), tested
+
+
+def check_size(size: int, frame: int | None) -> None:
+    """Raise ConfigError for images without pixels, or a frame that is smaller than the images of an evaluation."""
+    check_at_least("dataset.size", size, 1, example=32)
+    if frame is not None:
+        check_at_least("dataset.frame", frame, size, example=max(512, size))
+
+
+def drawn(n: int, of: int, by: str, *, has_labels: bool) -> str:
+    """How the test images were chosen by `divided`, for the report and the facts of a run."""
+    part = "fifth of each class" if has_labels else "tenth"
+    return f"a fixed {part}{f', at most {MOST_TEST:,}' * (n >= MOST_TEST)}, chosen by {by}: {n:,} of {of:,} images"
 
 
 def first_per_class(split: Split, n: int | None) -> Split:
@@ -168,8 +207,6 @@ def name_splits(
         ConfigError: a class has fewer than two labeled training images and there is no `own_val`, or the test split is
             empty.
     """
-    if len(test) == 0:
-        raise ConfigError("the test split is empty: add images under test/")
     count = torch.bincount(train.label[train.label >= 0], minlength=len(classes))
     if own_val is None and (count < 2).any():
         poor = [name for name, n in zip(classes, count.tolist(), strict=True) if n < 2]
@@ -177,6 +214,8 @@ def name_splits(
             f"class {', '.join(poor[:5])}{' and others' if len(poor) > 5 else ''} has fewer than two labeled training "
             "images, too few to hold one out for validation: add images to it or remove the class"
         )
+    if len(test) == 0:
+        raise ConfigError("the test split is empty: add images under test/")
     nothing = torch.empty(0, dtype=torch.int64)
     if own_val is not None:
         hold_out, probe_train, val = False, (train.label >= 0).nonzero().squeeze(1), nothing
@@ -207,19 +246,29 @@ def name_splits(
 
 
 def as_data(
-    listed: Listing[Split], *, stats: ChannelStats, facts: Mapping[str, str], hold_out: bool, digest: str | None = None
+    listed: Listing[Split], *, stats: ChannelStats, facts: Mapping[str, str], hold_out: bool, images: Mapping[str, str]
 ) -> Data:
-    """The dataset of what was listed, with the report on it; arguments and errors as of `name_splits`."""
+    """The dataset of what was listed, with the report on it; further arguments and errors as of `name_splits`.
+
+    Args:
+        images: {train, val, test: a hash of its images}; of splits that are parts of another one nothing.
+    """
+    hold_out = hold_out and bool(listed.classes) and "val" not in listed.splits  # listed ones are no training images
+    digest = hashlib.sha256(repr((hold_out, sorted(images.items()))).encode())
+    for key, split in sorted(listed.splits.items()):
+        for value in (split.label, split.bias):
+            digest.update(repr((key, None if value is None else len(value))).encode())
+            digest.update(b"" if value is None else value.numpy().data)
     data = name_splits(
         listed.splits["train"],
         listed.splits["test"],
         classes=tuple(map(printable, listed.classes)),
-        hold_out=hold_out and bool(listed.classes),
+        hold_out=hold_out,
         stats=stats,
         biases=tuple(map(printable, listed.biases)),
         own_val=listed.splits.get("val"),
         facts=dict(facts),
-        digest=digest,
+        digest=digest.hexdigest(),
     )
     return replace(data, found=listed._replace(notes=(*listed.notes, *_never_right(data))).found())
 
@@ -265,10 +314,15 @@ def fingerprint(data: Data) -> str:
     """The digest that the dataset supplied, or sha256 over images, labels and biases of the training and test split."""
     if data.digest is not None:
         return data.digest
+    return tensor_hash(
+        *(value for split in (data.pretrain, data.test) for value in (split.image, split.label, split.bias))
+    )
+
+
+def tensor_hash(*tensors: Tensor | None) -> str:
+    """sha256 over shapes, types and values of those that are there."""
     digest = hashlib.sha256()
-    for split in (data.pretrain, data.test):
-        for value in (split.image, split.label, split.bias):
-            if value is not None:
-                digest.update(repr((tuple(value.shape), value.dtype)).encode())
-                digest.update(value.contiguous().numpy().data)
+    for value in (value for value in tensors if value is not None):
+        digest.update(repr((tuple(value.shape), value.dtype)).encode())
+        digest.update(value.contiguous().numpy().data)
     return digest.hexdigest()

@@ -17,7 +17,7 @@ from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.rows import as_images
-from contrastive.dataset.shard.stored import Stored
+from contrastive.dataset.folder.stored import Stored
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Picture, Transform, load_run_encoder

@@ -20,8 +20,7 @@ from tqdm import tqdm
 from contrastive.dataset.folder.decode import FORMATS
 from contrastive.dataset.folder.table import named_images
 from contrastive.dataset.shard.sample import Fields, image_of, read_sample
-from contrastive.dataset.shard.store import beside, names_of_files, read
-from contrastive.dataset.shard.tar import samples
+from contrastive.dataset.shard.tar import beside, names_of_files, samples
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
@@ -169,7 +168,9 @@ def _image(item: Item, transform: Transform) -> Tensor | str:
         if item.member is None:
             return transform(item.path)
         shard, offset, length = item.member
-        (raw,) = read(shard, [offset], [length])
+        with shard.open("rb") as file:
+            file.seek(offset)
+            raw = file.read(length)
         with Image.open(io.BytesIO(raw), formats=FORMATS) as picture:
             return transform(picture)
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged

@@ -9,10 +9,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
+from contrastive.errors import ConfigError
 from contrastive.listing.names import is_of_a_tool
+from contrastive.text import as_typed
 
 # the settings that name files, of any dataset; in one of your own a setting that is the path of a file does, too
 KEYS = ("root", "test", "val", "unlabeled", "table", "images", "labels", "test_images", "test_labels")
+
+
+USUAL_SIZE = 32
 
 
 class Place(TypedDict):
@@ -40,6 +45,28 @@ def places(dataset: Mapping[str, Any]) -> dict[str, Place]:
     if "table" in typed:
         typed["table"] = str(Path(typed.get("root", "")) / typed["table"])
     return {key: _place(value, cache=str(dataset.get("cache"))) for key, value in typed.items()}
+
+
+def check_base(base: Path) -> None:
+    """Raise ConfigError if the folder of all images is not there."""
+    if not base.is_dir():
+        raise ConfigError(
+            f"{base} is not a folder: put the images into {base}/<class>/, or into {base} if they have no labels, "
+            "or run without them: python train.py"
+        )
+
+
+def check_root(dataset: str, root: str | None, size: int | None) -> tuple[str, int]:
+    """The folder, or a pattern of shards, and the size of its images; raises ConfigError where one is missing."""
+    if root is not None and dataset == "image_folder":
+        check_base(Path(root))
+    if root is None or size is None:
+        place, side = "PATH" if root is None else as_typed(Path(root)), size or USUAL_SIZE
+        raise ConfigError(
+            f"dataset={dataset} needs its images and their side in pixels: try dataset.root={place} "
+            f"dataset.size={side}, or contrastive look {place} for the whole command"
+        )
+    return root, size
 
 
 def _is_file(value: str) -> bool:

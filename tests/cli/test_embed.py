@@ -243,7 +243,7 @@ def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):
     ("images", "sentence"),
     [
         ((np.zeros((2, 8, 8, 3), np.uint8), np.zeros(2)), r"ndarray \(2, 8, 8, 3\): try .*torch\.from_numpy"),
-        (np.zeros((2, 8, 8, 3)), r"images are float64 .*: try \(x \* 255\)"),
+        (np.zeros((2, 8, 8, 3)), r"images are float64 .*: try .* or \(x \* 255\)"),
         ([torch.zeros(3, 8, 8)], r"Tensor \(3, 8, 8\): try torch\.stack"),
         ([], r"no images to embed: try embed\(\[PATH\]\)"),
     ],

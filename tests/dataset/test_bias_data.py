@@ -136,6 +136,7 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) ->
     assert data.probe_train.tolist() == list(range(56))
     assert data.facts == {
         "dataset_name": "cifar10c",
+        "test_split": "rows of 0.5pct.csv",
         "images": "train 56, val 16, test 16",
         "bias_conflicting": "train 8, val 12, test 12",
     }

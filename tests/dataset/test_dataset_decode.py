@@ -1,7 +1,6 @@
 """Decoding of images, and the file they are mapped from."""
 
 import errno
-import hashlib
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +8,12 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from contrastive.dataset.folder import cache
-from contrastive.dataset.folder.cache import Wanted, load_images
-from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.bands import decode
 from contrastive.dataset.folder.layout import ImageFile, Part
+from contrastive.dataset.folder.pixels import SplitImages, Wanted, read_images
 from contrastive.errors import ConfigError
 from tests.cli.hostile import png_header
 from tests.helpers import load_image_folder, write_image_folder
@@ -28,7 +27,7 @@ def save(array: np.ndarray, path, **options):
 def test_the_shorter_side_is_resized_and_the_center_cropped(tmp_path):
     pixels = np.zeros((6, 18), dtype=np.uint8)
     pixels[:, 6:12] = 255  # the center third
-    decoded = decode(save(pixels, tmp_path / "wide.png"), 12)
+    decoded = decode(save(pixels, tmp_path / "wide.png").read_bytes(), 12)
     assert decoded.shape == (3, 12, 12)
     assert (decoded[:, :, 2:10] == 255).all()
 
@@ -41,22 +40,28 @@ def images(folder: Path, n: int) -> Part:
     return Part(folder, [ImageFile(f"{i}.png") for i in range(n)])
 
 
+def load_images(part: Part, cache: Path) -> SplitImages:
+    return read_images({"train": part}, Wanted(4, cache))["train"]
+
+
 def test_unreadable_files_leave_no_gap_in_any_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "CHUNK", 2)
+    monkeypatch.setattr("contrastive.dataset.folder.pixels.CHUNK", 2)
     part = images(tmp_path / "images", 6)
     (part.folder / "2.png").write_bytes(b"no image")
     for _ in range(2):  # decoded, then mapped
-        decoded = load_images(part, Wanted(4, tmp_path / "cache"))
+        decoded = load_images(part, tmp_path / "cache")
         assert decoded.image[:, 0, 0, 0].tolist() == [0, 1, 3, 4, 5]
-        assert list(decoded.faults) == [2]
-        assert decoded.stats[0] == pytest.approx((2.6 / 255,) * 3)
-        assert decoded.stats[1] == pytest.approx((decoded.image.double().std(correction=0).item() / 255,) * 3)
-        assert decoded.digest == hashlib.sha256(decoded.image.numpy().tobytes()).hexdigest()
+        assert list(decoded.facts["faults"]) == ["2"]
+        assert decoded.facts["mean"] == pytest.approx([2.6 / 255] * 3)
+        assert decoded.facts["std"] == pytest.approx([decoded.image.double().std(correction=0).item() / 255] * 3)
 
 
 @pytest.mark.parametrize(
     ("function", "error"),
-    [("contrastive.dataset.folder.cache.channel_stats", KeyboardInterrupt), ("os.fsync", OSError(errno.ENOSPC, "x"))],
+    [
+        ("contrastive.dataset.folder.pixels.stats_of_levels", KeyboardInterrupt),
+        ("os.fsync", OSError(errno.ENOSPC, "x")),
+    ],
 )
 def test_a_decoding_that_breaks_off_leaves_nothing_and_starts_again(tmp_path, monkeypatch, function, error):
     """Ctrl-C, and a disk that fills up."""
@@ -64,38 +69,38 @@ def test_a_decoding_that_breaks_off_leaves_nothing_and_starts_again(tmp_path, mo
     with monkeypatch.context() as patch:
         patch.setattr(function, Mock(side_effect=error))
         with pytest.raises((KeyboardInterrupt, OSError)):
-            load_images(part, Wanted(4, tmp_path / "cache"))
+            load_images(part, tmp_path / "cache")
     assert not list((tmp_path / "cache").glob("*.part"))
-    assert load_images(part, Wanted(4, tmp_path / "cache")).image[:, 0, 0, 0].tolist() == [0, 1, 2]
+    assert load_images(part, tmp_path / "cache").image[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("suffix", ["images", "json"])
 @pytest.mark.parametrize("content", [None, b"", b"{}"])
 def test_a_cache_that_is_not_whole_is_made_again(tmp_path, suffix, content):
     part = images(tmp_path / "images", 3)
-    before = load_images(part, Wanted(4, tmp_path / "cache"))
+    before = load_images(part, tmp_path / "cache")
     (path,) = (tmp_path / "cache").glob(f"*.{suffix}")
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    again = load_images(part, Wanted(4, tmp_path / "cache"))
-    assert (again.digest, again.stats, again.faults) == (before.digest, before.stats, before.faults)
+    again = load_images(part, tmp_path / "cache")
+    assert again.facts == before.facts and torch.equal(again.image, before.image)
 
 
 def test_a_disk_too_small_is_refused_before_decoding(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
     with pytest.raises(ConfigError, match=r"try dataset\.cache=PATH on a larger disk"):
-        load_images(images(tmp_path / "images", 3), Wanted(4, tmp_path / "cache"))
+        load_images(images(tmp_path / "images", 3), tmp_path / "cache")
 
 
 def test_decompression_bombs_are_refused_by_their_header(tmp_path):
     for width, height in ((60_000_000, 1), (1, 60_000_000), (50_000, 50_000), (2**31 - 1, 2**31 - 1)):
         path = tmp_path / "bomb.png"
         path.write_bytes(png_header(width, height))
-        fault = decode(path, 32)
+        fault = decode(path.read_bytes(), 32)
         assert "fit in memory" in fault or "exceeds limit" in fault, fault
     path.write_bytes(png_header(64, 64))  # its size is fine, its pixels are missing
-    assert isinstance(decode(path, 32), str)
+    assert isinstance(decode(path.read_bytes(), 32), str)
 
 
 @pytest.mark.parametrize("decoded", [True, False])
@@ -106,7 +111,7 @@ def test_a_file_that_the_system_does_not_give_is_not_left_out_for_good(tmp_path,
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(*(("PIL.Image.open", refuse) if decoded else ("pathlib.Path.read_bytes", refuse)))
+        patch.setattr("pathlib.Path.read_bytes", refuse)
         with pytest.raises(ConfigError, match=r"Permission denied\): try the same command"):
             load_image_folder(folder, decoded=decoded)
     assert "left out" not in str(load_image_folder(folder, decoded=decoded).found)
@@ -120,5 +125,5 @@ def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{trap.parent}:{os.environ['PATH']}")
     path = tmp_path / "x.png"
     path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
-    assert isinstance(decode(path, 4), str)
+    assert isinstance(decode(path.read_bytes(), 4), str)
     assert not (tmp_path / "EVIL").exists()

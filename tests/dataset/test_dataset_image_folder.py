@@ -31,8 +31,8 @@ def test_classes_and_labels_come_from_the_folders(folder):
     assert data.pretrain.label.tolist() == [0] * 20 + [1] * 20
     exact = np.array(Image.open(folder / "train/ant/000.png"))
     assert np.array_equal(data.pretrain.image[0].permute(1, 2, 0).numpy(), exact)
-    assert data.facts == {"dataset_name": "insects"}
-    assert load_image_folder(folder, name="tiny insects").facts == {"dataset_name": "tiny insects"}
+    assert data.facts == {"dataset_name": "insects", "test_split": "test/"}
+    assert load_image_folder(folder, name="tiny insects").facts["dataset_name"] == "tiny insects"
 
 
 def test_the_bias_is_read_from_the_path(folder):
@@ -46,8 +46,7 @@ def test_a_second_start_reads_no_image(folder, monkeypatch):
     first = load_image_folder(folder)
     cached = {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()}
     assert sum(path.suffix == ".images" for path in cached) == 2
-    monkeypatch.setattr("contrastive.dataset.folder.decode.Image.open", None)  # a call would fail
-    monkeypatch.setattr("contrastive.dataset.folder.cache.channel_stats", None)
+    monkeypatch.setattr("contrastive.dataset.folder.pixels.read_bytes", None)  # a call would fail
     second = load_image_folder(folder)
     assert {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()} == cached
     assert contents(second.pretrain) == contents(first.pretrain)
@@ -115,10 +114,10 @@ def test_refusals_say_what_to_do(folder, tmp_path):
     recipe = OmegaConf.load(CONFIGS / "dataset/image_folder.yaml")
     assert recipe.batch_size == RECIPE_BATCH
     for options, message in (
-        ({"root": None}, "dataset.root=PATH dataset.size=12$"),
+        ({"root": None}, "dataset.root=PATH dataset.size=12, or contrastive look PATH"),
         ({"root": None, "size": None}, "try dataset.root=PATH dataset.size=32"),
         ({"root": str(folder / "no")}, "is not a folder"),
-        ({"size": None}, "in pixels: try dataset.size=32, or contrastive look .* for the whole command$"),
+        ({"size": None}, "in pixels: try .* dataset.size=32, or contrastive look .* for the whole command$"),
         ({"size": None, "root": "/nothing"}, "/nothing is not a folder"),
         ({"bias_pattern": r"\.png"}, "finds no group"),
         ({"bias_pattern": "("}, "not a regular"),
@@ -204,7 +203,7 @@ def test_class_folders_alone_are_split(folder):
     assert data.test.label.tolist() == [0] * 4 + [1] * 4
     assert data.pretrain.label.tolist() == [0] * 16 + [1] * 16
     assert not {*contents(data.pretrain)} & {*contents(data.test)}
-    said = "a fixed fifth of each class, chosen by the file names: 8 of 40 files"
+    said = "a fixed fifth of each class, chosen by the file names: 8 of 40 images"
     assert data.facts == {"dataset_name": "train", "test_split": said}
     assert f"test   8 images, {said}" in str(data.found)
     assert torch.equal(load_image_folder(base, name="again").test.image, data.test.image)

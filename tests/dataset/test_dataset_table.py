@@ -1,14 +1,14 @@
 """Image folders with a table in place of class folders."""
 
 import os
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from contrastive.dataset.folder.table import read_table
+from contrastive.cli.columns import guess_columns, typed_columns
+from contrastive.dataset.folder.table import read_cells, read_table
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
@@ -154,8 +154,6 @@ def test_validation_rows_are_tested_on_where_there_are_no_test_rows(birds):
     for row in rows:
         row[3] = ("train", "valid", "valid")[int(row[3])]
     (birds / "words.csv").write_text("a,b,c,d,e,f\n" + "\n".join(map(",".join, rows)))
-    with pytest.raises(ConfigError, match="path: b, split: d, label: c, bias: e"):
-        load_image_folder(birds, table="words.csv")
     data = load_image_folder(birds, table="words.csv", columns={"path": "b", "split": "d", "label": "c", "bias": "e"})
     assert (len(data.pretrain), len(data.probe_val), len(data.test)) == (40, 4, 20)
     assert "test   20 images, rows of words.csv, those of val" in str(data.found)
@@ -192,36 +190,28 @@ def test_the_classes_are_shown_and_those_that_look_alike_are_named(birds):
 
 
 @pytest.mark.parametrize(
-    ("header", "typed", "advice"),
+    ("header", "columns"),
     [
-        ("id,file,label,fold,background,x", {}, "{path: file, split: fold, label: label, bias: background}"),
-        ("id,file,label,fold,background,x", {"path": "id"}, "{path: id, split: fold, label: label, bias: background}"),
-        ("a,b,c,set,e,f", {}, "{path: b, split: set, label: c, bias: e}"),  # by what they hold
-        ("a,b,c,set,e,f", {"label": "e"}, "{path: b, split: set, label: e, bias: c}"),
-        ("a,b,c,set,e,f", {"bias": None}, "{path: b, split: set, label: c, bias: null}"),
-        ("a,img_filename,y,set,e,f", {}, "{path: img_filename, split: set, label: y, bias: e}"),
-        ("a,b,c,set,1st place,f", {}, '{path: b, split: set, label: c, bias: "1st place"}'),
-        ("a,b,c,d,e,f", {}, "{path: b, split: null, label: c, bias: d}"),  # 0, 1 and 2 may be anything
-        ("a,b,hospital,diagnosis,e,f", {}, "{path: b, split: null, label: diagnosis, bias: hospital}"),
-        ("a,b,Patient,dx,e,f", {}, "{path: b, split: null, label: dx, bias: e, group: Patient}"),
-        ("a,b,patient_sex,dx,e,f", {}, "{path: b, split: null, label: dx, bias: patient_sex}"),
+        ("id,file,label,fold,background,x", "{path: file, split: fold, label: label, bias: background}"),
+        ("a,b,c,set,e,f", "{path: b, split: set, label: c, bias: e}"),  # by what they hold
+        ("a,img_filename,y,set,e,f", "{path: img_filename, split: set, label: y, bias: e}"),
+        ("a,b,c,set,1st place,f", '{path: b, split: set, label: c, bias: "1st place"}'),
+        ("a,b,c,d,e,f", "{path: b, split: null, label: c, bias: d}"),  # 0, 1 and 2 may be anything
+        ("a,b,hospital,diagnosis,e,f", "{path: b, split: null, label: diagnosis, bias: hospital}"),
+        ("a,b,Patient,dx,e,f", "{path: b, split: null, label: dx, bias: e, group: Patient}"),
+        ("a,b,patient_sex,dx,e,f", "{path: b, split: null, label: dx, bias: patient_sex}"),
     ],
 )
-def test_missing_columns_are_answered_with_all_of_them(birds, header, typed, advice):
+def test_columns_are_guessed_by_look(birds, composed, header, columns):
     (birds / "mine.csv").write_text((birds / "metadata.csv").read_text().replace(HEADER, f"{header}\n"))
-    with pytest.raises(ConfigError) as refusal:
-        load_image_folder(birds, table="mine.csv", columns=typed)
-    assert re.fullmatch(r".*has no column .*, its columns are .*: try '(.*)'", str(refusal.value))
-    assert str(refusal.value).endswith(f"try 'dataset.columns={advice}'")
-
-
-def test_the_columns_that_are_shown_can_be_typed(birds, composed):
-    (birds / "mine.csv").write_text((birds / "metadata.csv").read_text().replace(HEADER, "a,b,c,set,1st place,f\n"))
-    with pytest.raises(ConfigError) as refusal:
-        load_image_folder(birds, table="mine.csv")
-    word = re.search(r"try '(.*)'", str(refusal.value))[1]
-    columns = composed("dataset=image_folder", "dataset.root=x", word).dataset["columns"]
-    assert len(load_image_folder(birds, table="mine.csv", columns=columns).pretrain) == 40
+    if header != "a,img_filename,y,set,e,f":
+        with pytest.raises(ConfigError, match=r"has no column .*: try contrastive look .*mine\.csv"):
+            load_image_folder(birds, table="mine.csv")
+    names, rows = read_cells(birds / "mine.csv")
+    word = typed_columns(guess_columns([row for _, row in rows], names, birds))
+    assert word == f"'dataset.columns={columns}'"
+    typed = composed("dataset=image_folder", "dataset.root=x", word.strip("'")).dataset["columns"]
+    assert load_image_folder(birds, table="mine.csv", columns=typed).classes
 
 
 def test_a_table_that_is_a_pipe_is_refused(birds):

@@ -53,7 +53,7 @@ def test_a_table_is_reported_with_its_columns_guessed(tmp_path, capsys):
     (folder / "labels.csv").write_text("id,file,kind\n" + "".join(rows))
     code, said = look(capsys, folder / "labels.csv")
     assert code == 0
-    assert "a fixed fifth of each class, chosen by the file names: 10 of 48 files" in said
+    assert "a fixed fifth of each class, chosen by the file names: 10 of 48 images" in said
     columns = "'dataset.columns={path: file, split: null, label: kind, bias: null}'"
     assert f"dataset.root={folder} dataset.table=labels.csv {columns} dataset.size=12" in said
 
@@ -76,7 +76,7 @@ def test_the_command_that_is_shown_can_be_typed(tmp_path, capsys):
 def test_what_is_broken_is_named_and_what_is_no_place_is_refused(tmp_path, capsys):
     folder = write_image_folder(tmp_path / "bugs")
     (folder / "train/ant/000.png").write_bytes(b"no image")
-    assert "left out: 1, cannot be read (train/ant/000.png: cannot identify" in look(capsys, folder)[1]
+    assert "left out: 1, cannot be read (ant/000.png: cannot identify" in look(capsys, folder)[1]
     assert "train  39 images" in look(capsys, folder)[1]
     assert look(capsys, tmp_path / "nothing.zip") == (
         2, f"error: {tmp_path / 'nothing.zip'} is no folder, table or array that is there: try a folder of images\n",
@@ -96,20 +96,17 @@ def copied(folder: Path, suffix: str) -> Path:
 COPIES = "4 of 12 test images are training images, too"
 
 
-@pytest.mark.parametrize("suffix", [".png", ".bmp"])
-def test_images_that_are_there_twice_are_counted(tmp_path, capsys, suffix, monkeypatch):
-    folder = copied(tmp_path / "bugs", suffix)
-    told = f"{COPIES} (ant/copy0{suffix}, ant/copy1{suffix}, ant/copy3{suffix}, ...); 1 image with more than one label"
+def test_images_that_are_there_twice_are_counted(tmp_path, capsys, monkeypatch):
+    folder = copied(tmp_path / "bugs", ".png")
+    told = f"{COPIES} (ant/copy0.png, ant/copy1.png, ant/copy3.png, ...); 1 image with more than one label"
     assert told in look(capsys, folder)[1]
     for _ in range(2):  # decoded, and from the cache
         assert told in str(image_folder(root=str(folder), size=8, cache=str(tmp_path / "cache")).found)
-    if suffix == ".png":  # by the bytes of the files alone
-        assert told in str(image_folder(root=str(folder), size=8, cache=str(tmp_path / "c"), decoded=False).found)
-        monkeypatch.setattr("contrastive.cli.look.LOOKED_AT", 4)
-        assert told in look(capsys, folder)[1]
-        assert pack([str(folder), str(tmp_path / "packed")]) == 0
-        found = str(shards(root=str(tmp_path / "packed"), size=8, cache=str(tmp_path / "c")).found)
-        assert f"{COPIES}; 1 image with more than one label" in found
+    monkeypatch.setattr("contrastive.cli.look.LOOKED_AT", 4)
+    assert told in look(capsys, folder)[1]
+    assert pack([str(folder), str(tmp_path / "packed")]) == 0
+    found = str(shards(root=str(tmp_path / "packed"), size=8, cache=str(tmp_path / "c")).found)
+    assert f"{COPIES}; 1 image with more than one label" in found
 
 
 def test_different_images_are_not_there_twice(tmp_path, capsys):
@@ -123,7 +120,7 @@ def test_shards_are_reported_by_their_folder(tmp_path: Path, capsys: pytest.Capt
     assert f"dataset=shards dataset.root={place} dataset.size=12\n" in capsys.readouterr().out  # as the images have
     code, said = look(capsys, place)
     assert code == 0
-    assert f"dataset=shards dataset.root={place}/train dataset.test={place}/test dataset.size=12" in said
+    assert f"dataset=shards dataset.root={place} dataset.size=12" in said
 
 
 def test_the_stem_and_a_batch_that_fits_are_said(tmp_path, monkeypatch, capsys):

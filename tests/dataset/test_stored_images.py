@@ -8,8 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.dataset.folder import loose
-from contrastive.dataset.shard.images import DECODER
+from contrastive.dataset.folder.stored import DECODER
 from contrastive.dataset.shard.pack import pack_folder
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
@@ -34,10 +33,9 @@ def folder(tmp_path: Path) -> Path:
     [{}, {"hold_out": True}, {"per_class": 7}, {"bias_pattern": r"([0-9])\D*$"}, {"orientation": False}],
     ids=str,
 )
-def test_images_read_from_their_files_are_the_decoded_ones(folder, options, monkeypatch):
+def test_images_read_from_their_files_are_the_decoded_ones(folder, options):
     if "bias_pattern" in options:
         (folder / "train/bee/deep.png").unlink()
-    monkeypatch.setattr(loose, "PER_INDEX", 16)
     cache = str(folder.parent / "cache")
     plain, stored = (load_image_folder(folder, decoded=choice, cache=cache, **options) for choice in (True, False))
     assert not isinstance(stored.pretrain.image, torch.Tensor) and stored.nbytes == plain.nbytes
@@ -49,7 +47,7 @@ def test_images_read_from_their_files_are_the_decoded_ones(folder, options, monk
     assert torch.equal(stored.probe_train, plain.probe_train)
     assert (stored.mean, stored.std) == (plain.mean, plain.std)
     assert stored.facts.pop("decoder").startswith("Pillow")
-    assert stored.facts == plain.facts
+    assert stored.facts == plain.facts and fingerprint(stored) == fingerprint(plain)
     assert str(stored.found) == str(plain.found)
     assert "bee/005.png: cannot identify image file" in str(stored.found)
 
@@ -58,7 +56,7 @@ def test_a_second_start_reads_no_file_and_other_files_are_other_data(folder, mon
     first, other = load_image_folder(folder, decoded=False), load_image_folder(folder, decoded=False, size=8)
     assert other.pretrain.image.shape[-1] == 8 and fingerprint(other) != fingerprint(first)
     assert not list((folder / "cache").rglob("*.tar")) and not list((folder / "cache").rglob("*.images"))
-    monkeypatch.setattr("contrastive.dataset.shard.index.read_files", None)  # a call would fail
+    monkeypatch.setattr("contrastive.dataset.folder.pixels.read_bytes", None)  # a call would fail
     assert fingerprint(load_image_folder(folder, decoded=False)) == fingerprint(first)
     monkeypatch.undo()
     moved = folder.rename(folder.parent / "moved")
@@ -67,25 +65,13 @@ def test_a_second_start_reads_no_file_and_other_files_are_other_data(folder, mon
     assert fingerprint(load_image_folder(moved, decoded=False)) != fingerprint(first)
 
 
-def test_indexing_goes_on_where_it_was_stopped(folder, monkeypatch):
-    monkeypatch.setattr(loose, "PER_INDEX", 8)
-    first = load_image_folder(folder, decoded=False)
-    indices = sorted((folder / "cache").glob("files-*.json"))
-    assert len(indices) == 6 + 1
-    kept = {path: path.stat().st_mtime_ns for path in indices}
-    indices[2].unlink()
-    indices[4].with_suffix(".npy").write_bytes(b"half")
-    assert fingerprint(load_image_folder(folder, decoded=False)) == fingerprint(first)
-    assert [path for path in indices if path.stat().st_mtime_ns != kept[path]] == [indices[2], indices[4]]
-
-
 def test_a_file_that_changes_below_a_run_is_named(folder):
     image = load_image_folder(folder, decoded=False).pretrain.image
     path = folder / "train/ant/003.png"
     raw = bytearray(path.read_bytes())
     raw[60] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(ConfigError, match=rf"{folder}/train is damaged at ant/003\.png: .* try copying the file again"):
+    with pytest.raises(ConfigError, match=rf"{folder}/train/ant/003\.png is damaged, .*: try copying it again"):
         everything(image)
     path.write_bytes(raw + b"0")
     with pytest.raises(ConfigError, match="its bytes are not those that were indexed"):
@@ -95,9 +81,9 @@ def test_a_file_that_changes_below_a_run_is_named(folder):
         everything(image)
 
 
-def test_auto_decodes_what_is_small_or_no_rgb(folder, monkeypatch):
+def test_auto_decodes_what_is_small(folder, monkeypatch):
     assert isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
-    monkeypatch.setattr(loose, "LARGE", 1000)
+    monkeypatch.setattr("contrastive.dataset.folder.pixels.LARGE", 1000)
     assert not isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
     with pytest.raises(ConfigError, match=r"dataset\.decoded must be one of auto, true, false"):
         load_image_folder(folder, decoded="always")
@@ -138,15 +124,3 @@ def test_a_run_on_shards_killed_and_continued_by_other_numbers_of_processes_is_t
     )
     assert [step for step, _ in mine] == [step for step, _ in theirs] and len(mine) == 4 * (180 // 12)
     assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in theirs], rel=1e-3)
-
-
-def test_images_of_16_bits_are_decoded(tmp_path, monkeypatch):
-    for name in ("train/a", "train/b", "test/a", "test/b"):
-        (tmp_path / name).mkdir(parents=True)
-        for i in range(12):
-            Image.fromarray(np.full((9, 8), 4000 + i, np.uint16)).save(tmp_path / name / f"{i}.png")
-    monkeypatch.setattr(loose, "LARGE", 1000)
-    assert load_image_folder(tmp_path, decoded="auto").pretrain.image.dtype == torch.uint16
-    for options in ({"decoded": False}, {"frame": 16}):
-        with pytest.raises(ConfigError, match=r"1 x 16 bits: try dataset\.decoded=true dataset\.frame=null"):
-            load_image_folder(tmp_path, **options)

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 from contrastive import load_encoder
-from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.bands import decode
 from contrastive.dataset.splits import fingerprint
 from contrastive.encoder.resnet import ResNet
 from contrastive.encoder.timm import timm_encoder
@@ -201,7 +201,7 @@ def plain_transform(size: tuple[int, int]) -> Transform:
 def test_picture_becomes_the_pixels_of_an_image_folder(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (30, 41, 4), dtype=np.uint8)
     Image.fromarray(pixels, "RGBA").save(tmp_path / "image.png")
-    expected = torch.from_numpy(decode(tmp_path / "image.png", 12).copy())
+    expected = torch.from_numpy(decode((tmp_path / "image.png").read_bytes(), 12).copy())
     with Image.open(tmp_path / "image.png") as picture:
         result = plain_transform((12, 12))([picture, Image.new("L", (20, 30))])
     assert torch.equal((result[0] * 255).round().to(torch.uint8), expected)

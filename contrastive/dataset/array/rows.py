@@ -1,6 +1,5 @@
 """Arrays of images, in memory or on disk, as (N, K, H, W)."""
 
-import math
 import warnings
 from collections.abc import Collection
 from pathlib import Path
@@ -11,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 import torch
-from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from torch import Tensor
 
 from contrastive.dataset.folder.bands import channel_axis
-from contrastive.dataset.shard.stored import Stored
+from contrastive.dataset.folder.stored import Stored
 from contrastive.errors import ConfigError
 
 IN_MEMORY = 2**30  # bytes of chosen rows that are copied into memory
@@ -35,9 +33,20 @@ def load_array(path: Path, key: str, names: Collection[str]) -> npt.NDArray[Any]
             loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return loaded
-        with loaded:
-            _check_archive(path, names)
-            return {name: loaded[name] for name in loaded.files}
+        with loaded, ZipFile(path) as archive:
+            n_bytes = sum(member.file_size for member in archive.infolist())
+            if n_bytes > (free := psutil.virtual_memory().available):
+                raise ConfigError(
+                    f"{path} holds {n_bytes / 1e9:.1f} GB and {free / 1e9:.1f} GB of memory are free: try numpy.save "
+                    "of each array and dataset.images=x.npy dataset.labels=y.npy, which are read as they are needed"
+                )
+            if next(iter(names)) not in loaded.files or not set(loaded.files) <= set(names):
+                raise ConfigError(
+                    f"{path} holds {', '.join(loaded.files) or 'nothing'}: try numpy.save of each and "
+                    "dataset.images=x.npy dataset.labels=y.npy, or the names train_images, train_labels, test_images, "
+                    "test_labels in one file"
+                )
+            return {name: np.asarray(loaded[name]) for name in loaded.files}
     except ConfigError:
         raise
     except Exception as error:  # numpy and zipfile raise errors of many kinds for a file that is damaged
@@ -45,30 +54,6 @@ def load_array(path: Path, key: str, names: Collection[str]) -> npt.NDArray[Any]
         raise ConfigError(
             f"{path} is no array of numpy ({reason}): try {key}=FILE.npy, as numpy.save writes it"
         ) from error
-
-
-def _check_archive(path: Path, names: Collection[str]) -> None:
-    """Refuse, by headers alone, an archive of other arrays, or of more than the free memory; raises ValueError for what
-    is no array."""
-    shapes, n_bytes = {}, 0
-    with ZipFile(path) as archive:
-        for member in archive.namelist():
-            with archive.open(member) as file:
-                read_header = read_array_header_1_0 if read_magic(file) == (1, 0) else read_array_header_2_0
-                shape, _, dtype = read_header(file)
-            shapes[member.removesuffix(".npy")] = shape
-            n_bytes += math.prod(shape) * dtype.itemsize
-    if next(iter(names)) not in shapes or not shapes.keys() <= set(names):
-        held = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
-        raise ConfigError(
-            f"{path} holds {held}: try numpy.save of each and dataset.images=x.npy dataset.labels=y.npy, or the "
-            "names train_images, train_labels, test_images, test_labels in one file"
-        )
-    if n_bytes > (free := psutil.virtual_memory().available):
-        raise ConfigError(
-            f"{path} holds {n_bytes / 1e9:.1f} GB and {free / 1e9:.1f} GB of memory are free: try numpy.save of each "
-            "array and dataset.images=x.npy dataset.labels=y.npy, which are read as they are needed"
-        )
 
 
 def as_images(array: npt.NDArray[Any], what: str) -> Tensor:
@@ -80,7 +65,11 @@ def as_images(array: npt.NDArray[Any], what: str) -> Tensor:
         ConfigError: another shape or dtype.
     """
     if array.dtype.newbyteorder("=") not in (np.uint8, np.uint16):
-        raise ConfigError(f"{what} are {array.dtype} and images are uint8 or uint16: try {_as_integers(array)}")
+        values = f" from {array.min():g} to {array.max():g}" if array.size and array.dtype.kind in "biuf" else ""
+        raise ConfigError(
+            f"{what} are {array.dtype}{values} and must be uint8 or uint16: try x.astype('uint8') of values from 0 to "
+            "255, or (x * 255).round().astype('uint8') of values in [0, 1]"
+        )
     if array.ndim not in (3, 4) or 0 in array.shape:
         raise ConfigError(f"{what} are {array.shape}: try (N, height, width) or (N, height, width, channels)")
     if not array.dtype.isnative:
@@ -92,18 +81,6 @@ def as_images(array: npt.NDArray[Any], what: str) -> Tensor:
     if image.ndim == 3:
         return image[:, None]
     return image.movedim(channel_axis(array.shape[1:]) + 1, 1)
-
-
-def _as_integers(array: npt.NDArray[Any]) -> str:
-    """What makes images of an array of another dtype."""
-    if array.dtype.kind in "iu" and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low >= 0 and high < 2**16:
-            return f"x.astype('{'uint8' if high < 256 else 'uint16'}') of values from {low} to {high}"
-        return f"values from 0 to 65535, these are from {low} to {high}"
-    if array.dtype.kind == "b":
-        return "x.astype('uint8') * 255"
-    return "(x * 255).round().astype('uint8') of images in [0, 1]"
 
 
 def chosen_rows(image: Tensor, rows: Tensor) -> Tensor:

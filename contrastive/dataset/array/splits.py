@@ -9,15 +9,12 @@ import torch
 from torch import Tensor
 
 from contrastive.dataset.array.rows import chosen_rows
-from contrastive.dataset.splits import SPLIT_SEED, stratified
+from contrastive.dataset.splits import BY_PLACE, divided, drawn
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
-from contrastive.seeding import generator
 from contrastive.text import counted
 from contrastive.types import Split
 
-TEST_FRACTION, CLASS_TEST_FRACTION = 0.1, 0.2  # of images without labels, and of each class
-LEAST = 3  # images of a class that are divided: to train on, to validate and to test
 NAMES = {"train": "training", "val": "validation", "test": "test"}
 Array = npt.NDArray[Any]
 
@@ -39,21 +36,19 @@ def as_splits(parts: Mapping[str, Part], place: str) -> Listing[Split]:
     Raises:
         ConfigError: they do not fit together, labels do not fit their images, or there are too few images.
     """
-    check_alike(parts)
+    _check_alike(parts)
     label, classes = as_labels(parts)
     splits = {key: Split(part.image, label[key]) for key, part in parts.items()}
     places = dict.fromkeys(splits, place)
     if "test" not in splits:
-        train = splits["train"]
-        for key, rows in zip(("train", "test"), divided(train.label, classes), strict=True):
-            splits[key] = Split(chosen_rows(train.image, rows), train.label[rows])
-        places["test"] = f"a fixed {'fifth of each class' if classes else 'tenth'} of these"
-    _, channels, height, width = splits["train"].image.shape
-    kind = f"{str(splits['train'].image.dtype).removeprefix('torch.')}, {height} x {width} pixels"
-    return Listing(splits, classes, places=places, notes=(f"images are {kind} of {counted(channels, 'channel')}",))
+        whole = splits["train"]
+        for key, rows in zip(("train", "test"), divided(whole.label), strict=True):
+            splits[key] = Split(chosen_rows(whole.image, rows), whole.label[rows])
+        places["test"] = drawn(len(splits["test"]), len(whole), BY_PLACE, has_labels=bool(classes))
+    return Listing(splits, classes, places=places, notes=(f"images are {_kind(splits['train'].image)}",))
 
 
-def check_alike(parts: Mapping[str, Part]) -> None:
+def _check_alike(parts: Mapping[str, Part]) -> None:
     """Refuse splits whose images differ in size, channels or type, or of which only some have labels."""
     train = parts["train"]
     for key, (image, label) in parts.items():
@@ -63,15 +58,14 @@ def check_alike(parts: Mapping[str, Part]) -> None:
                 f"try {NAMES[key]} images of the same size, channels and type"
             )
         if (label is None) != (train.label is None):
-            with_labels, without = ("training", NAMES[key]) if label is None else (NAMES[key], "training")
             raise ConfigError(
-                f"the {with_labels} images have labels and the {without} images have none: try labels for both, or none"
+                f"of the training and the {NAMES[key]} images one has labels: try labels for both, or none"
             )
 
 
 def _kind(image: Tensor) -> str:
-    channels, height, width = image.shape[1:]
-    return f"{str(image.dtype).removeprefix('torch.')} of {channels} x {height} x {width}"
+    _, channels, height, width = image.shape
+    return f"{str(image.dtype).removeprefix('torch.')}, {height} x {width} pixels of {counted(channels, 'channel')}"
 
 
 def as_labels(parts: Mapping[str, Part]) -> tuple[dict[str, Tensor], tuple[str, ...]]:
@@ -109,28 +103,3 @@ def _values(key: str, part: Part) -> Array:
             "each image"
         )
     return values
-
-
-def divided(label: Tensor, classes: tuple[str, ...]) -> tuple[Tensor, Tensor]:
-    """Rows to train on and rows to test on: a fixed fifth of each class or, without labels, a fixed tenth.
-
-    Raises:
-        ConfigError: there are too few images for both.
-    """
-    counts = torch.bincount(label[label >= 0], minlength=len(classes)).tolist()
-    if few := [f"{name} ({n})" for name, n in zip(classes, counts, strict=True) if n < LEAST]:
-        more = " and others" if len(few) > 5 else ""
-        raise ConfigError(
-            f"class {', '.join(few[:5])}{more} has fewer than {LEAST} labeled images, too few to train, validate and "
-            "test on: try more of them, or a test split of its own"
-        )
-    if len(label) <= LEAST and not classes:
-        raise ConfigError(f"{counted(len(label), 'image')} cannot be divided for the test: try at least {LEAST + 1}")
-    if classes:
-        _, tested = stratified(label, CLASS_TEST_FRACTION, SPLIT_SEED, "test")
-    else:
-        order = torch.randperm(len(label), generator=generator("cpu", SPLIT_SEED, "test"))
-        tested = order[: max(2, round(TEST_FRACTION * len(label)))].sort().values
-    kept = torch.ones(len(label), dtype=torch.bool)
-    kept[tested] = False
-    return kept.nonzero().squeeze(1), tested

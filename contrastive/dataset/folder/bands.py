@@ -1,13 +1,14 @@
-"""Images that are not RGB with 8 bits: gray, of 16 bits, or of many bands, from files and arrays to (K, size, size)."""
+"""From the bytes of an image to its pixels (K, size, size): RGB of 8 bits, gray, of 16 bits, or of many bands."""
 
 from collections import Counter
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from contrastive.dataset.folder.decode import (
     FORMATS,
@@ -16,15 +17,18 @@ from contrastive.dataset.folder.decode import (
     is_gray_16,
     refusal,
     resize_and_crop,
+    shrink,
     to_rgb,
     upright,
+    whole_rgb,
 )
 from contrastive.errors import ConfigError
+from contrastive.files import read_bytes
 
 Array = npt.NDArray[Any]
 LOOKED_AT = 64  # files whose kind is taken for that of all
 MAX_CHANNELS = 64  # more at the end of an array's shape are rows or columns
-TIFF = (".tif", ".tiff")
+ARRAY, TIFF = b"\x93NUMPY", (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # what files begin with
 
 
 class Kind(NamedTuple):
@@ -56,7 +60,8 @@ def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
         ConfigError: the files have another number of channels, and not one that converts: RGB and gray do.
     """
     step = max(1, len(paths) // LOOKED_AT)
-    found = Counter(kind for path in paths[::step][:LOOKED_AT] if (kind := _kind(path, channels)) is not None)
+    some = (read_bytes(path) for path in paths[::step][:LOOKED_AT])
+    found = Counter(kind for raw in some if (kind := _kind(raw, channels)) is not None)
     kind = RGB_8 if RGB_8 in found or not found else found.most_common(1)[0][0]
     if channels == 1 and kind == RGB_8 and GRAY_16 in found:
         return GRAY_16
@@ -69,32 +74,59 @@ def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
     raise ConfigError(f"dataset.channels={channels}, and the images have {kind}: try dataset.channels=null")
 
 
-def _kind(path: Path, channels: int | None) -> Kind | None:
-    """The kind of one image; None for a file that cannot be read. A TIFF whose bands are asked for is not Pillow's."""
+def _kind(raw: bytes, channels: int | None) -> Kind | None:
+    """The kind of one image; None for one that cannot be read. A TIFF whose bands are asked for is not Pillow's."""
+    is_tiff = raw.startswith(TIFF)
     try:
-        if path.suffix.lower() == ".npy":
-            return _kind_of(np.load(path, mmap_mode="r", allow_pickle=False))
-        if path.suffix.lower() in TIFF and channels not in (None, 1, 3):
-            return _kind_of(_read_tiff(path))
-        try:
-            with Image.open(path, formats=FORMATS) as opened:
-                return GRAY_16 if is_gray_16(opened) else RGB_8
-        except Exception:
-            if path.suffix.lower() not in TIFF:
-                raise
-            return _kind_of(_read_tiff(path))
+        if not raw.startswith(ARRAY) and not (is_tiff and channels not in (None, 1, 3)):
+            try:
+                with Image.open(BytesIO(raw), formats=FORMATS) as opened:
+                    return GRAY_16 if is_gray_16(opened) else RGB_8
+            except Exception:
+                if not is_tiff:
+                    raise
+        array = _read_array(raw)
+        return Kind(*_dimensions(array)[:1], array.dtype)
     except ConfigError:
         raise
     except Exception:  # decoders raise errors of many kinds; a file is named with its fault where all are decoded
         return None
 
 
-def _kind_of(array: Array) -> Kind:
-    return Kind(*_dimensions(array)[:1], array.dtype)
+def decode(
+    raw: bytes,
+    size: int,
+    kind: Kind = RGB_8,
+    *,
+    frame: int | None = None,
+    orientation: bool = True,
+    seen: list[str] | None = None,
+) -> Array | str:
+    """Pixels (K, size, size) of one image by its bytes, or the reason why they cannot be read.
+
+    The image is turned as its EXIF orientation says; an image of 8 bits becomes RGB, transparency is put on black. The
+    shorter side is resized to `size`, the center cropped. With `frame` it becomes RGB and stays whole, (3, height,
+    width): its longer side is shrunk to `frame` if it is longer.
+
+    Args:
+        orientation: as in `whole_rgb`.
+        seen: as in `whole_rgb`.
+    """
+    try:
+        if kind != RGB_8 or raw.startswith(ARRAY):
+            return bands(raw, size, kind, orientation=orientation, seen=seen)
+        with Image.open(BytesIO(raw), formats=FORMATS) as opened:
+            whole = whole_rgb(opened, size, orientation=orientation, seen=seen)
+            picture = resize_and_crop(whole, size) if frame is None else shrink(whole, frame)
+        return np.asarray(picture).transpose(2, 0, 1)
+    except UnidentifiedImageError:  # whose own words end in a place in memory
+        return "cannot identify image file"
+    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
+        return " ".join(str(error).split()) or type(error).__name__
 
 
 def bands(
-    image: str | Path | Image.Image | Array,
+    image: str | Path | bytes | Image.Image | Array,
     size: int | None,
     kind: Kind,
     *,
@@ -104,10 +136,10 @@ def bands(
     """Pixels (K, size, size) of one image, of the kind that is asked for: the shorter side resized, the center cropped.
 
     Args:
-        image: a file, a picture, or an array (h, w), (h, w, K) or (K, h, w).
+        image: a file or its bytes, a picture, or an array (h, w), (h, w, K) or (K, h, w).
         size: side in pixels; None = as it is.
-        orientation: as in `decode`.
-        seen: as in `decode`.
+        orientation: as in `whole_rgb`.
+        seen: as in `whole_rgb`.
 
     Raises:
         ValueError: the image is of another kind, or too large.
@@ -127,7 +159,7 @@ def bands(
     return np.stack(planes).round().astype(array.dtype)
 
 
-def _read(image: str | Path | Image.Image, kind: Kind, orientation: bool, seen: list[str] | None) -> Array:
+def _read(image: str | Path | bytes | Image.Image, kind: Kind, orientation: bool, seen: list[str] | None) -> Array:
     """(h, w) or (h, w, K) of a picture or a file; one of 8 bits becomes gray where gray is asked for."""
     if isinstance(image, Image.Image):
         picture = upright(image, orientation=orientation, seen=seen)
@@ -142,24 +174,24 @@ def _read(image: str | Path | Image.Image, kind: Kind, orientation: bool, seen: 
         if seen is not None:
             seen.append(GRAY_MADE_DEEP)
         return gray.astype(np.uint16) * 257
-    path = Path(image)
-    if path.suffix.lower() == ".npy":
-        return np.asarray(np.load(path, allow_pickle=False))
-    if path.suffix.lower() in TIFF and kind.channels not in (1, 3):
-        return _read_tiff(path)
-    with Image.open(path, formats=FORMATS) as opened:
+    raw = image if isinstance(image, bytes) else Path(image).read_bytes()
+    if raw.startswith(ARRAY) or (raw.startswith(TIFF) and kind.channels not in (1, 3)):
+        return _read_array(raw)
+    with Image.open(BytesIO(raw), formats=FORMATS) as opened:
         if fault := refusal(opened, 1):
             raise ValueError(fault)
         return _read(opened, kind, orientation, seen)
 
 
-def _read_tiff(path: Path) -> Array:
-    """A TIFF of any number of bands, as Pillow does not read it."""
+def _read_array(raw: bytes) -> Array:
+    """An array of numpy, or a TIFF of any number of bands, as Pillow does not read it."""
+    if raw.startswith(ARRAY):
+        return np.asarray(np.load(BytesIO(raw), allow_pickle=False))
     try:
         import tifffile
     except ImportError as error:
-        raise ConfigError(f"{path} has bands that Pillow does not read: try pip install tifffile") from error
-    return np.asarray(tifffile.imread(path))
+        raise ConfigError("a TIFF has bands that Pillow does not read: try pip install tifffile") from error
+    return np.asarray(tifffile.imread(BytesIO(raw)))
 
 
 def _dimensions(array: Array) -> tuple[int, Array]:

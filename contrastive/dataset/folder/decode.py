@@ -1,19 +1,10 @@
-"""From an image file to pixels, or to the reason why it cannot be read."""
-
-import errno
-from io import BytesIO
-from pathlib import Path
+"""From a picture that Pillow opens to RGB: upright, without transparency, resized."""
 
 import numpy as np
-import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from PIL.ImageFile import ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
-from contrastive.errors import check_at_least
-from contrastive.files import not_given
-
-Pixels = npt.NDArray[np.uint8]
 MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
 # Never EPS, for one: Pillow would start Ghostscript on it, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
@@ -35,60 +26,13 @@ TRANSPOSES = {
 TURNED = "turned upright, as their EXIF orientation says"
 NOT_TURNED = "left as they are stored, though their EXIF orientation says otherwise"
 DEEP_MADE_RGB = "16-bit gray made RGB of 8 bits"
-KEEP_DEPTH = "dataset.channels=1 keeps 16 bits, as leaving out those of 8 bits does"
+KEEP_DEPTH = "dataset.channels=1 of a folder keeps 16 bits, as leaving out those of 8 bits does"
 GRAY_MADE_DEEP = "of 8 bits, scaled to gray of 16"
 DEEP_COLOR = "color of 16 bits, of which the upper 8 are kept: .npy keeps all"
 PREMULTIPLIED = "last band is tagged as premultiplied transparency and is none: try dataset.channels=4"
 FIRST_PAGE = "the first page or frame of"
-FURTHER_BANDS = "left out: dataset.channels=N keeps N bands"
+FURTHER_BANDS = "left out: dataset.channels=N of a folder keeps N bands"
 NO_TRANSPARENCY = f"with a last band that is tagged as transparency and is none; it is {FURTHER_BANDS}"
-
-
-def check_frame(frame: int | None, size: int) -> None:
-    """Raise ConfigError for a frame that is smaller than the images of an evaluation."""
-    if frame is not None:
-        check_at_least("dataset.frame", frame, size, example=max(512, size))
-
-
-def decode(
-    path: Path | BytesIO,
-    size: int,
-    frame: int | None = None,
-    *,
-    orientation: bool = True,
-    seen: list[str] | None = None,
-) -> Pixels | str:
-    """Pixels (3, size, size) of one image, a file or its bytes, or the reason why the file cannot be read.
-
-    The image is turned as its EXIF orientation says and becomes RGB, transparency is put on black, the shorter side is
-    resized to `size`, the center cropped. With `frame` it stays whole, (3, height, width): its longer side is shrunk to
-    `frame` if it is longer. Raises as `damage` does.
-
-    Args:
-        orientation: False leaves it as it is stored.
-        seen: gets what the pixels do not tell of the file, such as `TURNED`, a text for each.
-    """
-    try:
-        with Image.open(path, formats=FORMATS) as opened:
-            whole = whole_rgb(opened, size, orientation=orientation, seen=seen)
-            picture = resize_and_crop(whole, size) if frame is None else shrink(whole, frame)
-    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
-        return damage(path, error)
-    return np.asarray(picture).transpose(2, 0, 1)
-
-
-def damage(path: Path | BytesIO, error: Exception) -> str:
-    """Why a file is left out for good.
-
-    Raises:
-        ConfigError: the system did not give the file, now or to this user.
-    """
-    # EINVAL is that of a decoder that seeks before the start of a damaged file
-    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-        raise not_given(path, error) from error
-    if isinstance(error, UnidentifiedImageError):  # whose own words end in a place in memory
-        return "cannot identify image file"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def whole_rgb(
@@ -98,8 +42,8 @@ def whole_rgb(
 
     Args:
         size: that it will be resized to.
-        orientation: as in `decode`.
-        seen: as in `decode`.
+        orientation: False leaves it as it is stored.
+        seen: gets what the pixels do not tell of the file, such as `TURNED`, a text for each.
     """
     if fault := refusal(opened, size):
         raise ValueError(fault)
@@ -159,7 +103,7 @@ def is_gray_16(opened: Image.Image) -> bool:
 
 
 def to_rgb(opened: Image.Image, seen: list[str] | None = None) -> Image.Image:
-    """The image in RGB, 16 bits scaled to 8, transparency on black; `seen` as in `decode`."""
+    """The image in RGB, 16 bits scaled to 8, transparency on black; `seen` as in `whole_rgb`."""
     picture, found = opened, [] if seen is None else seen
     if is_gray_16(opened):  # PIL would clip these to white
         gray = np.asarray(opened)

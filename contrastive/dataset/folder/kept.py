@@ -22,14 +22,22 @@ def kept(path: Path, kind: type[T], make: Callable[[], T], *, is_whole: Callable
         kind: TypedDict of the content.
         is_whole: whether what belongs to the content, such as a file beside it, is there.
     """
+    if (content := known(path, kind, is_whole=is_whole)) is not None:
+        return content
     with locked(path.with_suffix(".lock")):
-        with suppress(OSError, ValueError, TypeError, RecursionError):
-            known: Any = json.loads(path.read_bytes())
-            if misfit(known, kind) is None and is_whole(known):
-                return known  # type: ignore[no-any-return]
-        content = make()
-        write_text(path, json.dumps(content))  # last: marks all of it as complete
+        if (content := known(path, kind, is_whole=is_whole)) is None:
+            content = make()
+            write_text(path, json.dumps(content))  # last: marks all of it as complete
     return content
+
+
+def known(path: Path, kind: type[T], *, is_whole: Callable[[T], bool] = bool) -> T | None:
+    """What is kept in a file; None if it is not there, or does not fit."""
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        content: Any = json.loads(path.read_bytes())
+        if misfit(content, kind) is None and is_whole(content):
+            return content  # type: ignore[no-any-return]
+    return None
 
 
 def check_space(folder: Path, needed: int, what: str, remedy: str) -> None:

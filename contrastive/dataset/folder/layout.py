@@ -3,18 +3,21 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from contrastive.dataset.splits import divided, drawn
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing, copy_notes
 from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, spelled, split_of
+from contrastive.listing.places import check_base
 from contrastive.listing.walk import (
     NO_IMAGE,
     OF_A_TOOL,
@@ -27,11 +30,7 @@ from contrastive.listing.walk import (
 )
 from contrastive.text import as_typed, counted, printable
 
-USUAL_SIZE = 32
-TEST_FRACTION = 0.1  # of images without labels and without a test folder
-CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/
-LEAST_TEST = 2  # images; fewer have no pairs
-FIFTH = "a fixed fifth of each class, chosen by"
+BY_NAME = "the file names"
 OF_IMAGES = ("image", "images", "img", "imgs", "jpegimages", "photos")  # folders that stand beside those of masks
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
@@ -55,10 +54,6 @@ class Part(NamedTuple):
     def paths(self) -> list[Path]:
         return [self.folder / file.path for file in self.files]
 
-    def without(self, faults: Collection[int]) -> "Part":
-        """The same split without the files of these numbers."""
-        return Part(self.folder, [file for i, file in enumerate(self.files) if i not in faults])
-
     @property
     def label(self) -> list[int]:
         return [file.label for file in self.files]
@@ -66,31 +61,6 @@ class Part(NamedTuple):
     @property
     def bias(self) -> list[int]:
         return [file.bias for file in self.files]
-
-
-def check_base(base: Path) -> None:
-    """Raise ConfigError if the folder of all images is not there."""
-    if not base.is_dir():
-        raise ConfigError(
-            f"{base} is not a folder: put the images into {base}/<class>/, or into {base} if they have no labels, "
-            "or run without them: python train.py"
-        )
-
-
-def check_root(root: str | None, size: int | None) -> tuple[Path, int]:
-    """The folder and the size of its images; raises ConfigError where one is missing, or no folder is there."""
-    if root is None:
-        raise ConfigError(
-            f"dataset=image_folder needs the folder of its images: "
-            f"try dataset.root=PATH dataset.size={size or USUAL_SIZE}"
-        )
-    check_base(Path(root))
-    if size is None:
-        raise ConfigError(
-            f"dataset=image_folder needs the side of its images in pixels: try dataset.size={USUAL_SIZE}, or "
-            f"contrastive look {as_typed(Path(root))} for the whole command"
-        )
-    return Path(root), size
 
 
 def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, str | None] = NOTHING) -> Listing[Part]:
@@ -273,16 +243,13 @@ def _unlabeled(
             {"train": Part(place, files), "test": Part(test, _images(test, left_out))}, (),
             places={"train": train, "test": _shown(base, test)}, notes=tuple(f"not used: {name}" for name in unused),
         )  # fmt: skip
-    held_out = set(_by_hash(file.path for file in files)[: max(LEAST_TEST, round(TEST_FRACTION * len(files)))])
-    kept = [file for file in files if file.path not in held_out]
-    if len(kept) < 2:
-        raise ConfigError(f"{place} holds {len(files)} images, too few to train on: put more there")
-    tested = Part(place, [file for file in files if file.path in held_out])
-    places = {"train": train, "test": "a fixed tenth, chosen by the file names"}
+    kept, tested = halves(files)
+    parts = {"train": Part(place, kept), "test": Part(place, tested)}
+    places = {"train": train, "test": drawn(len(tested), len(files), BY_NAME, has_labels=False)}
     names = [name for name in subfolders(place) if name not in skip and has_an_image(place / name)]
     beside = f"{', '.join(f'{name}/' for name in names)} are no classes: images lie beside them"
     notes = (beside,) if len(names) > 1 and "train" not in folders else ()
-    return Listing({"train": Part(place, kept), "test": tested}, (), places=places, notes=notes)
+    return Listing(parts, (), places=places, notes=notes)
 
 
 def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: LeftOut) -> Listing[Part]:
@@ -298,8 +265,8 @@ def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: 
             )
     others = [name for name in subfolders(top) if not any(name in names for names in classes.values())]
     notes = [f"{name}/ has no image and is no class" for name in others if image_paths(top / name, left_out) == []]
-    train, test = divided(_images(top, left_out, classes=classes))
-    places = {"train": _shown(base, top), "test": fifth(len(test), len(train) + len(test))}
+    train, test = halves(files := _images(top, left_out, classes=classes))
+    places = {"train": _shown(base, top), "test": drawn(len(test), len(files), BY_NAME, has_labels=True)}
     parts = {"train": Part(top, train), "test": Part(top, test)}
     return Listing(parts, tuple(classes), places=places, notes=tuple(notes))
 
@@ -310,36 +277,18 @@ def part_copies(parts: Mapping[str, Part], content: Mapping[str, NDArray[np.uint
     return copy_notes(content, labels, {key: [file.path for file in part.files] for key, part in parts.items()})
 
 
-def fifth(n_test: int, n: int, by: str = "the file names") -> str:
-    """How test images were chosen by `divided`."""
-    return f"{FIFTH} {by}: {n_test} of {n} files"
-
-
-def divided(files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-    """Training and test images: a fifth of each class, at least one image. The images of a group stay together, and
-    count for the class that most of them have."""
-    groups, of_class = dict[str, list[ImageFile]](), dict[int, dict[str, list[ImageFile]]]()
+def halves(files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Training and test images, see `splits.divided`, chosen by a hash of the names: nearly the same where others come
+    or go. The images of a group stay together, and count as one of the class that most of them have."""
+    groups = dict[str, list[ImageFile]]()
     for file in files:
         groups.setdefault(file.path if file.group is None else file.group, []).append(file)
-    for name, own in groups.items():
-        ((label, _),) = Counter(file.label for file in own).most_common(1)
-        of_class.setdefault(label, {})[name] = own
-    held_out = set[ImageFile]()
-    for members in of_class.values():
-        n_wanted, n = max(1, round(CLASS_TEST_FRACTION * sum(map(len, members.values())))), 0
-        for name in _by_hash(members):
-            if 2 * n + len(members[name]) <= 2 * n_wanted:  # nearer with it than without
-                held_out.update(members[name])
-                n += len(members[name])
-        if n == 0 and len(members) > 1:
-            _, smallest = min((len(own), name) for name, own in members.items())
-            held_out.update(members[smallest])
-    return [file for file in files if file not in held_out], [file for file in files if file in held_out]
-
-
-def _by_hash(names: Iterable[str]) -> list[str]:
-    """The names in the order of a hash: nearly the same where others come or go."""
-    return sorted(names, key=lambda name: hashlib.sha256(os.fsencode(name)).digest())
+    label = [Counter(file.label for file in own).most_common(1)[0][0] for own in groups.values()]
+    rank = [int.from_bytes(hashlib.sha256(os.fsencode(name)).digest()[:8]) >> 1 for name in groups]
+    _, rows = divided(torch.tensor(label), torch.tensor(rank))
+    names = [*groups]
+    tested = {file for row in rows.tolist() for file in groups[names[row]]}
+    return [file for file in files if file not in tested], [file for file in files if file in tested]
 
 
 def _note_files_of(top: Path, left_out: LeftOut) -> None:

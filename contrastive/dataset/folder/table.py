@@ -8,14 +8,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive.dataset.folder.columns import COLUMNS, OPTIONAL, guess_columns, split_of_cell, typed_columns
-from contrastive.dataset.folder.layout import NOTHING, ImageFile, Part, divided, fifth
+from contrastive.dataset.folder.layout import BY_NAME, NOTHING, ImageFile, Part, halves
+from contrastive.dataset.splits import drawn
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
-from contrastive.listing.names import composed
+from contrastive.listing.names import composed, split_of
 from contrastive.listing.walk import LeftOut, image_paths
-from contrastive.text import counted, printable
+from contrastive.text import as_typed, counted, printable
 
+NUMBERS = {"0": "train", "1": "val", "2": "test"}  # as WILDS writes splits
+# those of Waterbirds
+COLUMNS = {"path": "img_filename", "split": "split", "label": "y", "bias": "place", "group": None}
+OPTIONAL = ("split", "bias", "group")  # may be null
 NAMED = 5  # lines, or values, that a sentence lists
 DELIMITERS = ",;\t"
 BEYOND = "\0"  # the column of cells beyond the header; that of '' is the index which pandas writes
@@ -73,11 +77,9 @@ def read_table(
         parts[row.split].append(ImageFile(file, label[row.label], bias[row.bias], row.group))
     places = {name: f"rows of {path.name}" for name in ("train", "val", "test") if parts[name]}
     if names["split"] is None:
-        parts["train"], parts["test"] = divided(parts[None])
-        places = {
-            "train": f"rows of {path.name}",
-            "test": fifth(len(parts["test"]), len(parts[None]), names["group"] or "the file names"),
-        }
+        parts["train"], parts["test"] = halves(parts[None])
+        how = drawn(len(parts["test"]), len(parts[None]), names["group"] or BY_NAME, has_labels=True)
+        places = {"train": f"rows of {path.name}", "test": how}
     elif not parts["test"] and parts["val"]:
         parts["test"], parts["val"] = parts["val"], []
         places["test"] = f"{places.pop('val')}, those of val"
@@ -105,23 +107,28 @@ def _torn(parts: Mapping[str | None, Sequence[ImageFile]], column: str | None) -
 
 
 def named_images(table: Path) -> list[tuple[Path, str]]:
-    """The file of each line of a table, also one that is not there, and its label, '' where there is none; the columns
-    are guessed, paths start from the table's folder.
+    """The file of each line of a table, also one that is not there, and what its column `label` or y says, '' where
+    there is none. Paths start from the table's folder, in the first column that has one of a file.
 
     Raises:
         ConfigError: the table cannot be read, has no column of images, a line that is too long, or one without a path.
     """
     base = table.parent
     header, rows = read_cells(table)
-    columns = guess_columns(COLUMNS, [row for _, row in rows], header, base)
-    image, label = columns["path"], columns["label"]
-    if image not in header:
-        raise ConfigError(f"{table} has no column of image files: try a folder of images, or another table")
-    _check_cells(table, {"path": image}, rows)
-    paths = [row[image] for _, row in rows]
-    labels = [composed(row.get(label or "") or "") for _, row in rows]
-    files = _files(base, paths)
-    return [(base / (file or path), own) for path, file, own in zip(paths, files, labels, strict=True)]
+    label = next((name for name in header if name.lower() in ("label", "y")), "")
+    for image in header:
+        files = _files(base, [row[image] or "" for _, row in rows])
+        if any(files):
+            _check_cells(table, {"path": image}, rows)
+            labels = [composed(row.get(label) or "") for _, row in rows]
+            paths = [base / (file or row[image]) for (_, row), file in zip(rows, files, strict=True)]
+            return [*zip(paths, labels, strict=True)]
+    raise ConfigError(f"{table} has no column of image files: try a folder of images, or another table")
+
+
+def split_of_cell(word: str) -> str | None:
+    """`train`, `val` or `test` of a word in a column of splits; None for another word."""
+    return NUMBERS.get(word.strip()) or split_of(word)
 
 
 def _files(base: Path, paths: Sequence[str]) -> list[str | None]:
@@ -180,7 +187,7 @@ def _rows(
     if missing := [name for name in names.values() if name is not None and name not in header]:
         raise ConfigError(
             f"{path} has no column {' and no '.join(missing)}, its columns are {', '.join(header)}: "
-            f"try {typed_columns(guess_columns(names, [row for _, row in rows], header, base))}"
+            f"try contrastive look {as_typed(path)}, which guesses what to type"
         )
     image, split, label, bias, group = (names[key] for key in COLUMNS)
     assert image is not None and label is not None  # the others are optional

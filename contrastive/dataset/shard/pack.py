@@ -2,29 +2,32 @@
 
 import hashlib
 import json
+import random
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from contrastive.dataset.folder.cache import listing_hash
 from contrastive.dataset.folder.kept import check_space
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.listed import listed_images
+from contrastive.dataset.folder.pixels import listing_hash
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import Permutation
 from contrastive.dataset.shard.sample import Fields
-from contrastive.dataset.shard.store import NAMES, read_files
-from contrastive.dataset.shard.tar import write_shard
+from contrastive.dataset.shard.tar import NAMES, write_shard
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash, write_text
+from contrastive.files import file_hash, locked, read_bytes, write_text
 from contrastive.listing.found import Listing
 from contrastive.listing.names import PICTURES
 from contrastive.text import as_typed, printable
 
 PER_SHARD = 10_000  # images
 LEFT_OUT = "left_out.txt"
+AT_ONCE = 32  # files that are read at once
+AHEAD = 256  # files that are read before they are needed
 
 
 def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[Index]:
@@ -41,14 +44,16 @@ def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[In
     if not all(shard.exists() for shard in shards):
         _check_space(part, folder)
 
-    def make(i: int) -> None:
-        rows = range(i * per_shard, min((i + 1) * per_shard, len(part.files)))
-        write_text(
-            shards[i].with_suffix(NAMES), json.dumps({_key(row): printable(part.files[row].path) for row in rows})
-        )
-        write_shard(shards[i], _members(part, rows))
-
-    return index_shards(shards, None, fields, make=make)
+    missing = [i for i, shard in enumerate(shards) if not shard.exists()]
+    random.Random().shuffle(missing)  # others, who pack the same folder, work at other shards
+    for i in tqdm(missing, desc="packing", unit="shard", mininterval=1, disable=not missing):
+        with locked(folder / f".{shards[i].name}.lock"):
+            if not shards[i].exists():
+                rows = range(i * per_shard, min((i + 1) * per_shard, len(part.files)))
+                names = {_key(row): printable(part.files[row].path) for row in rows}
+                write_text(shards[i].with_suffix(NAMES), json.dumps(names))
+                write_shard(shards[i], _members(part, rows))
+    return index_shards(shards, None, fields)
 
 
 def pack_folder(
@@ -88,9 +93,9 @@ def pack_folder(
         order = Permutation(len(part.files), "pack")(np.arange(len(part.files), dtype=np.uint64)).tolist()
         shuffled = Part(part.folder, [part.files[i] for i in order])
         found[name] = pack(shuffled, dest / name, Fields(bias="bias" if listed.biases else None), per_shard=per_shard)
-        for key, why in ((key, why) for index in found[name] for key, why in index.faults.items()):
+        for key, why in ((key, why) for index in found[name] for key, why in index.facts["faults"].items()):
             left_out.append(printable(f"{part.folder / shuffled.files[int(key)].path}: {why}") + "\n")
-    shards = [Path(str(index.shard)) for name in found for index in found[name]]
+    shards = [index.shard for indices in found.values() for index in indices]
     sums = [f"{file_hash(shard)}  {shard.relative_to(dest)}\n" for shard in tqdm(shards, desc="hashing", unit="shard")]
     for title, names in (("classes", listed.classes), ("biases", listed.biases)):
         if names or title == "classes":
@@ -121,9 +126,12 @@ def _check_space(part: Part, folder: Path) -> None:
 
 def _members(part: Part, rows: range) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of a shard."""
-    found = read_files(part.folder / part.files[row].path for row in rows)
-    for row, content in zip(rows, found, strict=True):
-        yield from _sample(row, part.files[row], content)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for start in range(rows.start, rows.stop, AHEAD):
+            some = part.files[start : min(start + AHEAD, rows.stop)]
+            contents = pool.map(read_bytes, [part.folder / file.path for file in some])
+            for row, (file, content) in enumerate(zip(some, contents, strict=True), start):
+                yield from _sample(row, file, content)
 
 
 def _sample(row: int, file: ImageFile, content: bytes) -> Iterator[tuple[str, bytes]]:

@@ -7,9 +7,9 @@ import posixpath
 import re
 from collections.abc import Collection
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive.dataset.shard.store import Shard
 from contrastive.dataset.shard.tar import Members
 from contrastive.errors import ConfigError
 from contrastive.listing.names import PICTURES
@@ -28,15 +28,11 @@ class Fields(NamedTuple):
         label: field of key.json with the label. Where it is `label`, key.cls comes first.
         bias: field of key.json with the bias; None = no bias labels.
         image: suffix of the image; None = the one that a picture has.
-        size: count the levels of every image at this side; None = do not.
-        orientation: turn images as their EXIF orientation says, before they are counted.
     """
 
     label: str = LABEL
     bias: str | None = None
     image: str | None = None
-    size: int | None = None
-    orientation: bool = True
 
 
 class Sample(NamedTuple):
@@ -51,7 +47,7 @@ class Sample(NamedTuple):
     suffixes: Collection[str] = ()  # of its files
 
 
-def read_sample(file: io.BufferedReader, key: str, members: Members, fields: Fields, shard: Shard) -> Sample:
+def read_sample(file: io.BufferedReader, key: str, members: Members, fields: Fields, shard: Path) -> Sample:
     """The sample whose files lie at these places.
 
     Raises:
@@ -98,7 +94,7 @@ def choice(setting: str, wanted: str, fields: Collection[str]) -> str:
     return f"try dataset.{setting}={close}, one of {', '.join(sorted(fields)[:NAMED])}"
 
 
-def image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> str | None:
+def image_of(key: str, members: Members, wanted: str | None, shard: Path) -> str | None:
     """The suffix of the image, `wanted` if it is not None; None if there is none.
 
     Raises:

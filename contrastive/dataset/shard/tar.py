@@ -1,6 +1,7 @@
 """Tar shards in WebDataset's layout: the files of a sample share a key (a.jpg, a.cls, a.json)."""
 
 import io
+import json
 import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -8,7 +9,9 @@ from pathlib import Path
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
+from contrastive.listing.names import split_of
 
+NAMES = ".names.json"  # what `names_of_files` are kept in, beside each shard that `pack` wrote
 BLOCKSIZE = tarfile.BLOCKSIZE  # bytes of a header
 DAMAGE = (tarfile.ReadError, OSError, ValueError, OverflowError, MemoryError)  # what tarfile raises of wild sizes
 Members = dict[str, tuple[int, int]]  # of one sample: {suffix: (offset, length)}
@@ -100,12 +103,30 @@ def is_part(name: str) -> bool:
 
 
 def write_shard(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """Write files by name, whole or not at all; the same files give the same bytes."""
-    with atomic(path) as part, tarfile.open(part, "w", format=tarfile.USTAR_FORMAT) as tar:
+    """Write files by name, whole or not at all; the same files give the same bytes. The caller holds a lock."""
+    with atomic(path, alone=True) as part, tarfile.open(part, "w", format=tarfile.USTAR_FORMAT) as tar:
         for name, content in files:
             info = tarfile.TarInfo(name)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
+
+
+def beside(shard: Path, name: str, *, above: bool = False) -> bytes | None:
+    """The file of this name in the folder of a tar; None if there is none.
+
+    Args:
+        above: look into the folder above, too, where that of the shard is a split's.
+    """
+    own = shard.absolute().parent
+    for folder in (own, own.parent) if above and split_of(own.name) else (own,):
+        if (path := folder / name).is_file():
+            return path.read_bytes()
+    return None
+
+
+def names_of_files(shard: Path) -> dict[str, str]:
+    """{key: the file} that `pack` wrote a tar from; of other tars nothing."""
+    return dict(json.loads(beside(shard, f"{shard.stem}{NAMES}") or "{}"))
 
 
 def _opened(path: Path) -> tarfile.TarFile:

@@ -1,16 +1,13 @@
-"""Which columns of a table are meant: where one is missing, all of them are guessed by name and by content."""
+"""Which columns of a table are meant, guessed by name and by content."""
 
 import re
 from collections.abc import Mapping, Sequence
 from glob import escape
 from pathlib import Path
 
+from contrastive.dataset.folder.table import COLUMNS, NUMBERS, OPTIONAL
 from contrastive.listing.names import split_of
 
-NUMBERS = {"0": "train", "1": "val", "2": "test"}  # as WILDS writes splits
-# those of Waterbirds
-COLUMNS = {"path": "img_filename", "split": "split", "label": "y", "bias": "place", "group": None}
-OPTIONAL = ("split", "bias", "group")  # may be null
 HINTS = {
     "path": ("path", "file", "image", "img", "id"),
     "split": ("split", "fold", "subset", "partition", "phase", "set"),
@@ -22,27 +19,19 @@ LOOKED_AT = 50  # rows whose files are looked for
 LOOKED_FOR = 3  # rows whose files are looked for without a suffix
 
 
-def split_of_cell(word: str) -> str | None:
-    """`train`, `val` or `test` of a word in a column of splits; None for another word."""
-    return NUMBERS.get(word.strip()) or split_of(word)
-
-
-def guess_columns(
-    typed: Mapping[str, str | None], rows: Sequence[Mapping[str, str | None]], header: Sequence[str], base: Path
-) -> dict[str, str | None]:
+def guess_columns(rows: Sequence[Mapping[str, str | None]], header: Sequence[str], base: Path) -> dict[str, str | None]:
     """{path, split, label, bias, group: column}.
 
-    A column that was typed, or that is called as in Waterbirds, stays where the table has it. Of the others the path is
+    A column that is called as in Waterbirds stays where the table has it. Of the others the path is
     a column with files of the folder, label and bias repeat their values; the split is a column of words for splits, or
     of 0, 1 and 2 where it is called like one, since grades are such numbers, too. Among several of them the name
     decides, then the order. A group is a column that is called as a patient is: taken for a bias, patients would be
     on both sides of a drawn split. What no column fits is `...`, a bias, a group and a split null.
 
     Args:
-        typed: {path, split, label, bias: column}, the defaults included.
         base: the folder that paths start from.
     """
-    chosen = {key: name for key, name in typed.items() if name in header or (name is None and key != "group")}
+    chosen: dict[str, str | None] = {key: name for key, name in COLUMNS.items() if name in header}
     for key in (key for key in ("path", "split", "group", "label", "bias") if key not in chosen):
         free = [name for name in header if name not in chosen.values()]
         fitting = [name for name in free if _fits(key, name, [row[name] or "" for row in rows], base)]
