@@ -1,7 +1,6 @@
 """Any classification network of torchvision without its classifier."""
 
 from itertools import takewhile
-from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
@@ -71,27 +70,13 @@ def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
                 "try encoder.image_size=32 with dataset.size=32"
             ) from error
     try:
-        _check_weights(models.get_model_weights(name).DEFAULT.url)
+        url = models.get_model_weights(name).DEFAULT.url
+        torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)  # no program
         return models.get_model(name, weights="DEFAULT", **size)
-    except ValueError as error:
+    except (OSError, RuntimeError, ValueError, UnpicklingError) as error:
         raise ConfigError(
-            f"the pretrained weights of {name} are for another size of images ({error}): try dataset.size=224"
-        ) from error
-    except (OSError, RuntimeError) as error:  # no network, an interrupted download
-        raise ConfigError(
-            f"the pretrained weights of {name} cannot be downloaded ({error}): "
-            "try encoder.weights=FILE, a file of them, in place of encoder.pretrained=true"
-        ) from error
-
-
-def _check_weights(url: str) -> None:
-    """Download the weights if they are missing, and see that they hold nothing but tensors: torchvision would not."""
-    try:
-        torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
-    except UnpicklingError as error:
-        file = Path(torch.hub.get_dir(), "checkpoints", url.rpartition("/")[2])
-        raise ConfigError(
-            f"{file} does not contain weights: try removing it, so that it is downloaded again"
+            f"the pretrained weights of {name} cannot be used ({' '.join(str(error).split())[:200]}): "
+            "try encoder.weights=FILE, a file of them, or dataset.size=224"
         ) from error
 
 

@@ -93,4 +93,4 @@ class Evaluations(Hook):
         return {"untrained": self.untrained, "untrained_correct": self.untrained_correct}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.untrained, self.untrained_correct = state["untrained"], state.get("untrained_correct", {})
+        self.untrained, self.untrained_correct = state["untrained"], state["untrained_correct"]

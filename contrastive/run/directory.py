@@ -43,7 +43,7 @@ from contrastive.run.files import (
 )
 from contrastive.run.log import Logs, event_files
 from contrastive.run.provenance import CODE_KEYS, is_restarted, job
-from contrastive.run.run import has_checkpoint, other_data, read_run
+from contrastive.run.run import Run, has_checkpoint, other_data, read_run
 from contrastive.text import show
 
 
@@ -140,75 +140,57 @@ def open_run(
                 stack.enter_context(lock(path))
                 if rerun and not (is_restarted() and read_run(path).environment.get("job", "") == job()):
                     clear(path)  # a job that is started again has done so
-                check_resumable(path, config=config, environment=environment)
+                run = check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
-                if begin is not None and not rerun and read_run(path).kind == "empty":
+                if begin is not None and not rerun and run.kind == "empty":
                     begin()
             result = read_result(path)
-            if writable and result is not None:
-                remember_files(path, environment)
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=origin["made_by"])
             if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
-        run = RunDirectory(path=path, result=result, state=state, origin=origin, writable=writable)
+        opened = RunDirectory(path=path, result=result, state=state, origin=origin, writable=writable)
         if writable and result is None:
-            run.logs = stack.enter_context(closing(Logs(path, state)))
-            run.writer = stack.enter_context(closing(CheckpointWriter(path, made_by=origin["made_by"])))
-        yield run
+            opened.logs = stack.enter_context(closing(Logs(path, state)))
+            opened.writer = stack.enter_context(closing(CheckpointWriter(path, made_by=origin["made_by"])))
+        yield opened
 
 
-def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:
-    """Check whether a run can be created in the directory, resumed, or must be refused.
+def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> Run:
+    """The run in the directory, which can be created, resumed or shown there.
 
     Raises:
         ConfigError: the directory holds another run, one on other data, an interrupted one from other weights, damaged
             files, or a folder that is a link.
     """
     check_is_run(path)
-    state = read_run(path)
-    if state.kind == "damaged":
-        raise ConfigError(state.reason)
-    settings = differences(state.config, config) if state.config else []
-    if settings and not differences({**state.config, "evaluator": config["evaluator"]}, config):
-        had = ",".join(state.config["evaluator"])
-        raise ConfigError(
-            f"{path} holds a run with other evaluators or settings of them: "
-            f"try 'evaluator=[{had}]' with those of that run, or rerun=true to replace it"
-        )
-    if settings:
+    run = read_run(path)
+    if run.kind == "damaged":
+        raise ConfigError(run.reason)
+    if run.config and (settings := differences(run.config, config)):
         raise ConfigError(
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
         )
-    if state.kind == "finished" and state.result["made_by"]["config"] != config_hash(config):
+    if run.kind == "finished" and run.result["made_by"]["config"] != config_hash(config):
         raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
-    changed = [
-        key
-        for key in ("data", "weights", "bias_from", "bias_labels")
-        if state.environment.get(key) != environment.get(key)
-    ]
-    if state.kind in ("finished", "resumable") and "data" in changed:
-        raise ConfigError(other_data(state, config, environment.get("files", {})))
-    if state.kind == "resumable" and changed:
+    sources = ("data", "weights", "bias_from", "bias_labels")
+    changed = [key for key in sources if run.environment.get(key) != environment.get(key)]
+    if run.kind in ("finished", "resumable") and "data" in changed:
+        raise ConfigError(other_data(run, config, environment.get("files", {})))
+    if run.kind == "resumable" and changed:
         raise ConfigError(
             f"{path} was interrupted with other {' and '.join(changed)} and cannot be continued exactly: "
             "try rerun=true to start it over"
         )
-    if state.kind == "resumable" and (path / RESULT).exists():
+    if run.kind == "resumable" and (path / RESULT).exists():
         print("warning: result.json is damaged: it is computed again from the checkpoint")
         (path / RESULT).unlink()
-    if state.kind == "empty" and (changed or state.environment.get("code") != environment["code"]):
+    if run.kind == "empty" and (changed or run.environment.get("code") != environment["code"]):
         for file in path.glob("trackers/*.json"):  # of another experiment, which a service has begun to show
             file.unlink()
     (path / FAILURE).unlink(missing_ok=True)
-
-
-def remember_files(path: Path, environment: dict[str, Any]) -> None:
-    """Write where a finished run's data lie now, which are the same: the next start need not read them to know."""
-    recorded, files = read_environment(path), environment.get("files")
-    if files and files != recorded.get("files"):
-        write_text(path / "environment.json", json.dumps({**recorded, "files": files}, indent=1))
+    return run
 
 
 def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
@@ -268,12 +250,12 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     Returns:
         `resumed_with`: the state of the code in every later session that changed it.
     """
-    state = read_run(path)
-    recorded, sessions = state.environment, dict[str, Any](earlier=[])
+    run = read_run(path)
+    recorded, sessions = run.environment, dict[str, Any](earlier=[])
     if recorded:
         sessions["earlier"] = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
-    resumed_with = recorded.get("resumed_with", []) if state.kind == "resumable" else []
-    if state.kind == "resumable":
+    resumed_with = recorded.get("resumed_with", []) if run.kind == "resumable" else []
+    if run.kind == "resumable":
         for key in EXACT_KEYS:
             if (before := recorded.get(key)) != (now := environment.get(key)):
                 show(f"warning: {key} {before} before and {now} now: the last bits may differ")

@@ -29,7 +29,7 @@ LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
 PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
 RGB = 3  # channels, of most images and of an encoder that is told nothing
 MOST_NAMED = 8  # runs, of those to choose from
-LOOK = 0.05  # seconds, far longer than the lock is held to look at it
+LOOK = 0.1  # seconds, far longer than the lock is held to look at it
 ADVICE = "try rerun=true with the command of the run to start it over"
 
 
@@ -38,17 +38,10 @@ def is_locked(run: Path) -> bool:
     file = run / ".lock"
     if file.is_symlink() or not file.is_file():
         return False
-    if _is_free(file):
-        return False
-    time.sleep(LOOK)  # another process may have looked just now
-    return not _is_free(file)
-
-
-def _is_free(file: Path) -> bool:
     for mode in ("r+b", "rb"):  # NFS locks what is open for writing alone, and another user's run is not
         with suppress(OSError), file.open(mode) as opened:
-            return lock_descriptor(opened.fileno(), blocking=False)
-    return True  # as far as can be known
+            return not lock_descriptor(opened.fileno(), blocking=False)
+    return False  # as far as can be known
 
 
 @contextmanager
@@ -71,7 +64,7 @@ def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[
                 yield
                 return
         if not is_last:
-            time.sleep(2 * LOOK)  # another process may have looked just now, see `is_locked`
+            time.sleep(LOOK)  # another process may have looked just now, see `is_locked`
     with (path / ".lock").open() as file:
         file.seek(1)
         raise ConfigError(
@@ -98,10 +91,8 @@ def runs_below(folder: Path, name: str = RESULT) -> list[Path]:
         ConfigError: there is none.
     """
     found = [file.parent for file in files_below(folder, name)]
-    if not found and (folder / RESULT).exists():
-        raise ConfigError(f"{folder / name} is missing: remove {RESULT} beside it and try its command again")
     if not found and (folder / "config.yaml").exists():
-        raise ConfigError(f"the run in {folder} is not finished: try its command again")
+        raise ConfigError(f"the run in {folder} is not finished, or has lost its {name}: try its command again")
     if not found:
         raise ConfigError(f"there is no finished run in {folder}: try contrastive runs to list what there is")
     return found
@@ -201,8 +192,6 @@ def weights_path(path: str | Path) -> Path:
         file = file / ENCODER
     if not file.is_file():
         raise ConfigError(f"there is no weights file {file}: try a file, or the folder of a finished run")
-    if not os.access(file, os.R_OK):
-        raise ConfigError(f"{file} is not readable for you: try chmod u+r on it, or encoder.weights=PATH of a copy")
     return file
 
 
