@@ -17,7 +17,6 @@ from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import provenance
 from contrastive.run.provenance import code_record, environment_record, module_hashes, typed_command
-from contrastive.training.precision import set_tf32
 from tests.helpers import ROOT
 
 WHO = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
@@ -186,28 +185,3 @@ def test_environment_names_versions_and_processor():
     assert record["overrides"] == ["seed=1"]
     assert record["modules"] == {}
     assert provenance.ROOT == ROOT
-
-
-def test_environment_of_a_gpu_says_what_decides_its_arithmetic(monkeypatch, tmp_path):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {getattr(device, 'index', device)}")
-    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91300)
-    monkeypatch.setattr(torch.version, "cuda", "13.2")
-    monkeypatch.setattr(provenance, "DRIVER", tmp_path / "version")
-    words = {"config": {}, "overrides": [], "precision": "tf32", "data_hash": "d", "facts": {}}
-    try:
-        for precision in ("fp32", "tf32"):
-            set_tf32(precision)
-            record = environment_record(torch.device("cuda:1"), compiled="augmentation", **words)
-            assert (record["tf32_convolutions"], record["tf32_matmul"]) == (precision == "tf32", False)
-    finally:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = True, False
-    assert (record["device"], record["gpus"], record["driver"]) == ("GPU 1", ["GPU 0", "GPU 1"], None)
-    assert (record["cuda"], record["cudnn"], record["compile"]) == ("13.2", 91300, "augmentation")
-    assert (record["cudnn_benchmark"], record["deterministic"], record["graphs"]) == (False, False, False)
-    lines = (
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\nGCC version: gcc 12.3.0\n"
-    )
-    provenance.DRIVER.write_text(lines)
-    assert environment_record(torch.device("cuda:1"), **words)["driver"] == "550.54.15"
-    assert "cudnn" not in environment_record(torch.device("cpu"), **words)

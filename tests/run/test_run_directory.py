@@ -451,24 +451,6 @@ def written(run, content):
     return run
 
 
-def test_configurations_that_share_settings_share_no_object(tmp_path):
-    run = written(tmp_path / "run", SOUND_CONFIG)
-    read_config(run)["loss"]["_target_"] = "changed"
-    assert read_config(run) == SOUND_CONFIG
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'a: "b\nc: d"\ne: 1', "a: [1,\nb, 2]", "x: 1\n<<: {a: 1}", "a: 1\na: 2", "---\na: 1\nb: 2",
-        "a: |\n  x\n\n  y\nb: >-\n  z\n  w", "a:\nb: ~\nc:\n- 1\n- 2", "a: 1 # x\n# y\nb: 1.0\n", "'a': 1\nb: 2",
-    ],
-)  # fmt: skip
-def test_settings_read_one_by_one_are_those_of_the_whole(tmp_path, text):
-    text = f"{text}\n{yaml.safe_dump(SOUND_CONFIG)}"
-    assert read_config(written(tmp_path / "run", text.encode())) == yaml.safe_load(text)
-
-
 BOMB = b"a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + b"".join(
     b"a%d: &a%d [%s]\n" % (i, i, b",".join([b"*a%d" % (i - 1)] * 9)) for i in range(1, 9)
 )

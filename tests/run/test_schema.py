@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from tables.kept import check_tables, study_records
+from tables.kept import study_records
 
 from contrastive import load_encoder, runs
 from contrastive.cli.evaluate import evaluate_runs, parse_args
@@ -208,22 +208,6 @@ def test_the_state_of_another_number_of_images(interrupted, tmp_path):
 
 
 # ---- other files
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["digits", "biased_digits"])
-def test_records_of_tables(name, tmp_path):
-    content = read_record(study_records()[name])
-    content["rows"] = [{**row, "runs": row["runs"][:1]} for row in content["rows"][:2]]
-    names = [row["name"] for row in content["rows"]]
-    content["claims"] = [{**content["claims"][0], "better": names[0], "worse": names[1]}]
-    for row in content["rows"]:
-        for run in row["runs"]:
-            run["curves"] = dict(list(run["curves"].items())[:1])
-    file = tmp_path / f"{name}.json"
-    for what, mutant in mutants(content):
-        file.write_text(json.dumps(mutant))
-        check(what, lambda: check_tables([tmp_path]))
 
 
 @pytest.mark.slow
