@@ -19,28 +19,37 @@ from contrastive.errors import ConfigError
 from contrastive.types import Data, Features, Split
 
 
-class EncoderWithImages:
-    """The encoder behind the features and the images of its splits, for evaluators that train every weight.
+@dataclass(frozen=True, kw_only=True)
+class Images(ABC):
+    """The images behind the features, and their encoder: for evaluators that encode anew, or train every weight.
 
-    Args:
+    Attributes:
         normalize: uint8 images, or float views in [0, 1] → the encoder's input.
     """
 
-    def __init__(self, encoder: nn.Module, data: Data, normalize: Callable[[Tensor], Tensor]) -> None:
-        self.encoder, self.normalize = encoder, normalize
-        self.device = next(encoder.parameters()).device
-        val = data.pretrain if data.probe_val_split is None else data.probe_val_split
-        self.splits: dict[str, tuple[Split, Tensor | None]] = {
-            "train": (data.pretrain, data.probe_train),
-            "val": (val, data.probe_val_index),
-            "test": (data.test, None),
-        }
+    encoder: nn.Module
+    data: Data
+    normalize: Callable[[Tensor], Tensor]
+
+    @property
+    def device(self) -> torch.device:
+        """Of the encoder."""
+        return next(self.encoder.parameters()).device
+
+    def rows(self, split: str) -> tuple[Split, Tensor]:
+        """The images that `train`, `val` or `test` are among, and which of them it is."""
+        if split == "train":
+            return self.data.pretrain, self.data.probe_train
+        if split == "val" and self.data.probe_val_index is not None:
+            return self.data.pretrain, self.data.probe_val_index
+        images = self.data.probe_val if split == "val" else self.data.test
+        return images, torch.arange(len(images), device=images.image.device)
 
     def copy(self) -> nn.Module:
         """A new copy of the encoder in eval mode, its weights free to change, those that training left alone, too."""
         return merged(self.encoder).eval()
 
-    def images(self, split: str, rows: Tensor) -> Tensor:
+    def plain(self, split: str, rows: Tensor) -> Tensor:
         """(n, 3, H, W), normalized for the encoder: the images of rows (n,) of `train`, `val` or `test`."""
         return self.normalize(self._read(split, rows))
 
@@ -56,32 +65,35 @@ class EncoderWithImages:
 
     def _read(self, split: str, rows: Tensor) -> Tensor:
         """uint8 images of a split, on the encoder's device."""
-        images, index = self.splits[split]
-        rows = rows.cpu() if index is None else index.cpu()[rows.cpu()]
-        return images.image[rows.to(images.image.device)].to(self.device)
-
-
-class FeatureStream(ABC):
-    """Features of labeled training images that are encoded when they are read; none is kept."""
-
-    @property
-    @abstractmethod
-    def n_train(self) -> int:
-        """Images of `train`."""
+        images, index = self.rows(split)
+        return images.image[index.cpu()[rows.cpu()].to(images.image.device)].to(self.device)
 
     @abstractmethod
-    def train(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
-        """Batches of `train`, in another order each epoch; what fills no batch at the end of one is left out.
+    def augmented(self, epoch: int, augmentation: Augmentation | None) -> Features:
+        """Features of one view of each image of `bank`, drawn anew for each epoch.
 
         Args:
-            batch_size: at most n_train.
+            augmentation: None = that of the run.
+        """
+
+    @abstractmethod
+    def stream(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
+        """Features of batches of `train`, which are not kept, in another order each epoch; what fills no batch at the
+        end of one is left out.
+
+        Args:
+            batch_size: at most the number of images.
             n_batches: of all epochs together.
             augmentation: None = the images as they are.
         """
 
     @abstractmethod
-    def val(self) -> Iterator[Features]:
-        """All of `val`, in parts."""
+    def stream_val(self) -> Iterator[Features]:
+        """Features of all of `val`, in parts."""
+
+    @abstractmethod
+    def transfer(self, dataset: str) -> "FeatureSets":
+        """Features of the images of another dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +115,13 @@ class FeatureSets:
     biases: tuple[str, ...] = ()
     classifier: Callable[[Tensor], Tensor] | None = None  # (N, F) → (N, C) logits, when a loss trains one along
     predictions: Mapping[str, Tensor] = field(default_factory=dict)  # (N,) classes of test, by the evaluators before
-    # (epoch, augmentation or None for that of the run) → one view of each image of `bank`, drawn anew for each epoch
-    augmented: Callable[[int, Augmentation | None], Features] | None = None
-    stream: FeatureStream | None = None  # of training images, for evaluators that cannot hold the features of all
-    encoder: EncoderWithImages | None = None  # for evaluators that train every weight
-    transfer: "Callable[[str], FeatureSets] | None" = None  # name of a dataset → features of its images
+    images: Images | None = None  # None: there are only features
+
+    def images_for(self, evaluator: str) -> Images:
+        """The images; raises ConfigError if there are only features."""
+        if self.images is None:
+            raise ConfigError(f"evaluator.{evaluator} reads images, but got only features: try evaluator=linear")
+        return self.images
 
 
 @dataclass(frozen=True, kw_only=True)

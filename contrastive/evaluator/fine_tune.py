@@ -11,8 +11,8 @@ from tqdm import tqdm
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import ConfigError, check_above, check_at_least, check_between, naming
-from contrastive.evaluator.base import EncoderWithImages, Evaluator, FeatureSets, Scores
+from contrastive.errors import check_above, check_at_least, check_between, naming
+from contrastive.evaluator.base import Evaluator, FeatureSets, Images, Scores
 from contrastive.evaluator.probes import accuracies, draw_labels, in_percent, linear_layer, progress, topk_accuracy
 from contrastive.seeding import derive, generator
 
@@ -85,9 +85,7 @@ class FineTune(Evaluator):
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
-        source = features.encoder
-        if source is None:
-            raise ConfigError("evaluator.fine_tune trains the encoder, but got only features: try evaluator=linear")
+        source = features.images_for("fine_tune")
         scores = Scores()
         subsets = [draw_labels(features.train.label, fraction, draw=0) for fraction in self.fractions]
         steps = sum(self._n_steps(len(rows)) for rows in subsets) * len(self.lr)
@@ -104,13 +102,13 @@ class FineTune(Evaluator):
                 scores.predictions[name] = test.argmax(1)
         return scores
 
-    def _network(self, features: FeatureSets, source: EncoderWithImages) -> nn.Sequential:
+    def _network(self, features: FeatureSets, source: Images) -> nn.Sequential:
         """A copy of the encoder and a new linear layer."""
         device, dim = source.device, features.test.h.shape[1]
         layer = linear_layer(dim, features.n_classes, rng=generator("cpu", "fine tune layer"), device=device)
         return nn.Sequential(source.copy(), layer)
 
-    def _fit(self, features: FeatureSets, source: EncoderWithImages, rows: Tensor, *, lr: float, bar: tqdm) -> _Best:
+    def _fit(self, features: FeatureSets, source: Images, rows: Tensor, *, lr: float, bar: tqdm) -> _Best:
         """Train on the rows of `train` with one learning rate."""
         network, device = self._network(features, source), source.device
         optimizer = torch.optim.SGD(
@@ -149,8 +147,8 @@ class FineTune(Evaluator):
 
 
 @torch.no_grad()
-def _scores(network: nn.Module, source: EncoderWithImages, split: str, label: Tensor) -> Tensor:
+def _scores(network: nn.Module, source: Images, split: str, label: Tensor) -> Tensor:
     """(n, C): the network's logits of a split, where its labels (n,) are."""
     network.eval()
     rows = torch.arange(len(label)).split(CHUNK)
-    return torch.cat([network(source.images(split, part)).float() for part in rows]).to(label.device)
+    return torch.cat([network(source.plain(split, part)).float() for part in rows]).to(label.device)

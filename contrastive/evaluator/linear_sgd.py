@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import ConfigError, check_above, check_at_least, check_between, naming
+from contrastive.errors import check_above, check_at_least, check_between, naming
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, progress
 from contrastive.types import Features
@@ -71,17 +71,16 @@ class LinearSGD(Evaluator):
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
-        stream = features.stream
-        if stream is None:
-            raise ConfigError("evaluator.linear_sgd encodes images, but got only features: try evaluator=linear")
-        size = min(self.batch_size, stream.n_train)
-        steps = max(1, round(self.epochs * stream.n_train / size))
+        images = features.images_for("linear_sgd")
+        n = len(images.rows("train")[1])
+        size = min(self.batch_size, n)
+        steps = max(1, round(self.epochs * n / size))
         layers = Layers(features, lr=sorted(self.lr), momentum=self.momentum, weight_decay=self.weight_decay)
         with progress(steps, "linear_sgd") as bar:
-            for step, batch in enumerate(stream.train(size, steps, self.augmentation if self.augment else None)):
+            for step, batch in enumerate(images.stream(size, steps, self.augmentation if self.augment else None)):
                 layers.step(batch, factor=(1 + math.cos(math.pi * step / steps)) / 2)
                 bar.update()
-        val_top1 = layers.top1(stream.val())
+        val_top1 = layers.top1(images.stream_val())
         scores = layers.scores(features.test.h)[val_top1.index(max(val_top1))]
         return Scores(
             test=accuracies(scores, features.test.label),

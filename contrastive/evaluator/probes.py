@@ -14,7 +14,6 @@ from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.dataset.splits import stratified
-from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.seeding import generator
 
@@ -249,8 +248,7 @@ def train_linear(
     Raises:
         ConfigError: there are no images to augment.
     """
-    if features.augmented is None:
-        raise ConfigError(f"evaluator.{name} augments the training images, but got only features: try evaluator=linear")
+    images = features.images_for(name)
     device = features.test.h.device
     rng = generator("cpu", "linear layer")
     layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)
@@ -260,7 +258,7 @@ def train_linear(
         for epoch in range(epochs):
             for group, lr in zip(update.param_groups, base, strict=True):
                 group["lr"] = lr * lr_factor(epoch)
-            train = features.augmented(epoch, augmentation)
+            train = images.augmented(epoch, augmentation)
             order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
             for index in order.split(batch_size):
                 update.zero_grad()

@@ -40,6 +40,7 @@ class AdamProbe(Evaluator):
     every: int = 0
     before_training = False  # it costs as much as `epochs` epochs without backward
     reads_training = False
+    reads_images = True
 
     def __post_init__(self) -> None:
         check_above("evaluator.adam_probe.lr", self.lr, 0, example=1e-3)
@@ -98,6 +99,7 @@ class SGDProbe(Evaluator):
     every: int = 0
     before_training = False  # it costs as much as `epochs` epochs without backward
     reads_training = False
+    reads_images = True
 
     def __post_init__(self) -> None:
         check_above("evaluator.sgd_probe.lr", self.lr, 0, example=5.0)

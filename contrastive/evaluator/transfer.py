@@ -57,11 +57,10 @@ class Transfer(Evaluator):
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
-        if features.transfer is None:
-            raise ConfigError("evaluator.transfer reads other datasets, but got only features: try evaluator=linear")
+        images = features.images_for("transfer")
         scores = Scores()
         for name in self.datasets:
-            answer, key = evaluate(self.probes, features.transfer(name)), data_key(name)
+            answer, key = evaluate(self.probes, images.transfer(name)), data_key(name)
             scores.test.update({f"{key}_{metric}": value for metric, value in answer.test.items()})
             scores.val.update({f"{key}_{metric}": value for metric, value in answer.val.items()})
         return scores

@@ -9,7 +9,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.probes import Standardizer, fit_logistic, logits
 from contrastive.experiment.encoder import load_encoder
 from contrastive.seeding import generator
-from contrastive.training.features import extract_transformed
+from contrastive.training.features import extract
 from contrastive.types import Split
 
 FOLDS, L2, MAX_ITER = 5, 1e-2, 100
@@ -40,9 +40,7 @@ def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device:
     if kind == "clusters" and not 1 < n_classes <= len(train):
         raise ConfigError(f"bias_as=clusters finds as many as there are classes, {n_classes}: try data with classes")
     encoder, transform = load_encoder(run)
-    h = extract_transformed(
-        encoder.to(device), train, lambda image, _: transform(image), torch.arange(len(train))
-    ).h.cpu()
+    h = extract(encoder.to(device), train, transform).h.cpu()
     unit = torch.nn.functional.normalize(h, dim=1)
     if kind == "clusters":
         return replace(train, bias=clusters(h, n_classes), bias_features=unit)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import psutil
 import torch
 
-from contrastive.augmentation.base import Augmentation
 from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
 from contrastive.experiment.build import Experiment
 from contrastive.seeding import generator
@@ -116,28 +115,19 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
         bias = torch.arange(n, device=experiment.device) % n_biases if n_biases else None
         return Features(torch.randn(n, dim, device=experiment.device), label, bias)
 
-    bank, epochs = random(n_bank // share), [0]
-
-    def augmented(epoch: int, augmentation: Augmentation | None = None) -> Features:
-        epochs[0] += 1
-        return bank
-
     sets = FeatureSets(
-        bank=bank,
+        bank=random(n_bank // share),
         train=random(len(data.probe_train) // share),
         val=random(len(data.probe_val)),
         test=random(len(data.test)),
         n_classes=n_classes,
         n_biases=n_biases,
-        augmented=augmented,
     )
-    seconds = {}
-    for name, evaluator in experiment.evaluators.items():
-        if evaluator.reads_images:
-            continue
-        epochs[0] = 0
-        seconds[name] = share * timed(lambda: evaluate({name: evaluator}, sets), experiment.device)  # noqa: B023
-        seconds[name] += epochs[0] * per_image / len(chosen) * n_bank
+    seconds = {
+        name: share * timed(lambda: evaluate({name: evaluator}, sets), experiment.device)  # noqa: B023
+        for name, evaluator in experiment.evaluators.items()
+        if not evaluator.reads_images
+    }
     return extraction, seconds
 
 

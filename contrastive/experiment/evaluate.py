@@ -29,7 +29,7 @@ from contrastive.run.files import (
 )
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed, counted, show
-from contrastive.training.features import feature_sets
+from contrastive.training.features import EncodedImages
 from contrastive.training.precision import Normalize, placed
 from contrastive.training.progress import announced
 from contrastive.types import Data
@@ -122,15 +122,16 @@ def _evaluate(
     if is_resident(data, device, settings.resident):
         data = data.to(device)
     with announced("evaluating: features"):
-        features = feature_sets(
-            encoder,
-            data,
-            Normalize(transform.mean, transform.std, device=device, channels_last=channels_last),
+        images = EncodedImages(
+            encoder=encoder,
+            data=data,
+            normalize=Normalize(transform.mean, transform.std, device=device, channels_last=channels_last),
             augmentation=instantiate_node(config["augmentation"]),
             seed=config["seed"],
             load_other=partial(load_other_data, like=data, data_root=settings.data_root),
-            with_training=any(evaluator.reads_training for evaluator in evaluators.values()),
         )
+        with_training = any(evaluator.reads_training for evaluator in evaluators.values())
+        features = images.feature_sets(with_training=with_training)
     scores = evaluate(evaluators, features, announce=lambda name: announced(f"evaluating: {name}"))
     average = (read_result(run) or {}).get("encoder", {}).get("average")
     return {

@@ -42,7 +42,7 @@ from contrastive.text import as_typed, show
 from contrastive.tracker.base import Harmless
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume, resume_point
 from contrastive.training.diagnostics import first_views, grouped, nested, pictures, unseen_loss
-from contrastive.training.features import feature_sets
+from contrastive.training.features import EncodedImages
 from contrastive.training.graph import GraphedStep
 from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
@@ -331,22 +331,22 @@ def features(
     with_classifier: bool = False,
     dtype: torch.dtype = torch.float32,
 ) -> FeatureSets:
-    """What these evaluators read of the encoder as it stands, or of its average, see `feature_sets`."""
+    """What these evaluators read of the encoder as it stands, or of its average, see `EncodedImages`."""
     step, data = experiment.step, experiment.data
     classifier = step.objective.classifier if with_classifier else None
     if classifier is not None and experiment.device.type == "mps":
         classifier = copy.deepcopy(classifier).cpu()  # where the features are, see `home`
-    return feature_sets(
-        experiment.encoder,
-        data,
-        step.normalize,
+    images = EncodedImages(
+        encoder=experiment.encoder,
+        data=data,
+        normalize=step.normalize,
         augmentation=step.augmentation,
         seed=experiment.loader.seed,
         load_other=partial(load_other_data, like=data, data_root=experiment.settings.data_root),
-        classifier=classifier,
-        with_training=any(evaluator.reads_training for evaluator in evaluators.values()),
         dtype=dtype,
     )
+    with_training = any(evaluator.reads_training for evaluator in evaluators.values())
+    return images.feature_sets(classifier, with_training=with_training)
 
 
 def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from contrastive.augmentation.base import Augmentation, Parameters
 from contrastive.dataset.shard.order import Order
 from contrastive.distributed.process import shard, world_size
 from contrastive.errors import ConfigError
-from contrastive.evaluator.base import EncoderWithImages, FeatureSets, FeatureStream
+from contrastive.evaluator.base import FeatureSets, Images
 from contrastive.gathering import gather
 from contrastive.seeding import generator
 from contrastive.training.loader import uploaded
@@ -81,89 +81,6 @@ def extract_transformed(
     return Features(h, label[index], None if bias is None else bias[index])
 
 
-def extract_feature_sets(
-    encoder: nn.Module,
-    data: Data,
-    normalize: Callable[[Tensor], Tensor],
-    classifier: Callable[[Tensor], Tensor] | None = None,
-    *,
-    with_training: bool = True,
-    dtype: torch.dtype = torch.float32,
-) -> FeatureSets:
-    """Features of every split that evaluators read; a validation image that is a training image is encoded once.
-
-    Unlabeled training images are left out: no evaluator reads them. Without any label `bank`, `train` and `val` are
-    empty.
-
-    Args:
-        classifier: as of `feature_sets`.
-        with_training: as of `feature_sets`.
-        dtype: as of `feature_sets`.
-    """
-    test = extract(encoder, data.test, normalize, dtype=dtype)
-    labeled = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
-    train = val = bank = Features.empty(test.h.shape[1], test.h.device)
-    if with_training and len(labeled):
-        bank = extract(encoder, data.pretrain, normalize, labeled, dtype=dtype)
-        position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
-        position = position.to(bank.h.device)
-        train = bank[position[data.probe_train.to(bank.h.device)]]
-        if data.probe_val_index is None:
-            val = extract(encoder, data.probe_val, normalize, dtype=dtype)
-        else:
-            val = bank[position[data.probe_val_index.to(bank.h.device)]]
-    return FeatureSets(
-        bank=bank,
-        train=train,
-        val=val,
-        test=test,
-        n_classes=len(data.classes),
-        n_biases=len(data.biases),
-        classes=data.classes,
-        biases=data.biases,
-        classifier=classifier,
-    )
-
-
-def feature_sets(
-    encoder: nn.Module,
-    data: Data,
-    normalize: Callable[[Tensor], Tensor],
-    *,
-    augmentation: Augmentation,
-    seed: int,
-    load_other: Callable[[str], Data],
-    classifier: Callable[[Tensor], Tensor] | None = None,
-    with_training: bool = True,
-    dtype: torch.dtype = torch.float32,
-) -> FeatureSets:
-    """All that evaluators read of an encoder: `extract_feature_sets`, views of its images, and other datasets.
-
-    Args:
-        normalize: images → the encoder's input.
-        augmentation: those of the run.
-        seed: those of the run.
-        load_other: loads the dataset of a name, with images of the same side.
-        classifier: (N, F) → (N, C) logits, if a loss trained one along.
-        with_training: whether to extract those of training images; else `bank`, `train` and `val` are empty.
-        dtype: of the encoder's arithmetic, float32 or bfloat16; the features are float32.
-    """
-
-    def transfer(name: str) -> FeatureSets:
-        return extract_feature_sets(encoder, load_other(name), normalize, dtype=dtype)
-
-    labeled = (data.pretrain.label >= 0).nonzero().squeeze(1)
-    return replace(
-        extract_feature_sets(encoder, data, normalize, classifier, with_training=with_training, dtype=dtype),
-        stream=StreamedFeatures(encoder, data, normalize, seed=seed, dtype=dtype),
-        augmented=AugmentedFeatures(
-            encoder, data.pretrain, labeled, augmentation=augmentation, normalize=normalize, seed=seed, dtype=dtype
-        ),
-        encoder=EncoderWithImages(encoder, data, normalize),
-        transfer=transfer,
-    )
-
-
 def home(device: torch.device) -> torch.device:
     """Where features of an encoder on this device are judged: there, but for Apple's GPU, which lacks the float64 of
     probes."""
@@ -209,64 +126,84 @@ def chosen(drawn: dict[str, Parameters], rows: Tensor) -> dict[str, Parameters]:
     return {name: {key: value[rows] for key, value in values.items()} for name, values in drawn.items()}
 
 
-@dataclass(frozen=True)
-class AugmentedFeatures:
-    """`features(epoch)` encodes one augmented view of each image, with the frozen encoder in eval mode.
+@dataclass(frozen=True, kw_only=True)
+class EncodedImages(Images):
+    """All that evaluators read of an encoder: `feature_sets`, views of its images, and other datasets.
 
-    The draws depend on (seed, epoch) alone. Nothing is stored: an epoch costs one pass of the encoder over the images.
+    Draws depend on the seed and on the number of the epoch or batch alone. Several processes encode a part each, and
+    all of them get the whole.
 
-    Args:
-        index: (n,) int64, the images of `split` to encode, in this order.
-        augmentation: the one of the run, used when none is given with the epoch.
-        normalize: float views in [0, 1] → the encoder's input.
-        dtype: of the encoder's arithmetic.
+    Attributes:
+        augmentation: that of the run.
+        seed: that of the run.
+        load_other: loads the dataset of a name, with images of the same side.
+        dtype: of the encoder's arithmetic, float32 or bfloat16; the features are float32.
     """
 
-    encoder: nn.Module
-    split: Split
-    index: Tensor
     augmentation: Augmentation
-    normalize: Callable[[Tensor], Tensor]
     seed: int
+    load_other: Callable[[str], Data]
     dtype: torch.dtype = torch.float32
 
-    def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
-        used = augmentation or self.augmentation
-        device = next(self.encoder.parameters()).device
-        rng = generator(device, self.seed, "augmented features", epoch)
-        height, width = self.split.image.shape[-2:]
-        drawn = used.draw(len(self.index), height, width, rng)
+    def feature_sets(
+        self, classifier: Callable[[Tensor], Tensor] | None = None, *, with_training: bool = True
+    ) -> FeatureSets:
+        """Features of every split; a validation image that is a training image is encoded once.
+
+        Unlabeled training images are left out: no evaluator reads them. Without any label `bank`, `train` and `val`
+        are empty.
+
+        Args:
+            classifier: (N, F) → (N, C) logits, if a loss trained one along.
+            with_training: whether to encode training images; else `bank`, `train` and `val` are empty.
+        """
+        data, labeled = self.data, self._labeled()
+        test = self._extract(data.test)
+        train = val = bank = Features.empty(test.h.shape[1], test.h.device)
+        if with_training and len(labeled):
+            bank = self._extract(data.pretrain, labeled)
+            position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
+            position = position.to(bank.h.device)
+            train = bank[position[data.probe_train.to(bank.h.device)]]
+            if data.probe_val_index is None:
+                val = self._extract(data.probe_val)
+            else:
+                val = bank[position[data.probe_val_index.to(bank.h.device)]]
+        return FeatureSets(
+            bank=bank,
+            train=train,
+            val=val,
+            test=test,
+            n_classes=len(data.classes),
+            n_biases=len(data.biases),
+            classes=data.classes,
+            biases=data.biases,
+            classifier=classifier,
+            images=self,
+        )
+
+    def _labeled(self) -> Tensor:
+        """Rows of `bank` among the training images."""
+        return (self.data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
+
+    def _extract(self, split: Split, index: Tensor | None = None) -> Features:
+        return extract(self.encoder, split, self.normalize, index, dtype=self.dtype)
+
+    def transfer(self, dataset: str) -> FeatureSets:
+        return replace(self, data=self.load_other(dataset)).feature_sets()
+
+    def augmented(self, epoch: int, augmentation: Augmentation | None) -> Features:
+        used, split, index = augmentation or self.augmentation, self.data.pretrain, self._labeled()
+        rng, (height, width) = generator(self.device, self.seed, "augmented features", epoch), split.image.shape[-2:]
+        drawn = used.draw(len(index), height, width, rng)
 
         def transform(image: Tensor, rows: Tensor) -> Tensor:
             return self.normalize(used.apply(image, chosen(drawn, rows)))
 
-        return extract_transformed(self.encoder, self.split, transform, self.index, dtype=self.dtype)
+        return extract_transformed(self.encoder, split, transform, index, dtype=self.dtype)
 
-
-@dataclass(frozen=True)
-class StreamedFeatures(FeatureStream):
-    """Encodes labeled training images as a probe asks for them: one batch of features is held at a time.
-
-    Order and views depend on (seed, number of the batch) alone, and no list of the order is made. Several processes
-    encode a part of each batch, and all of them get the whole batch.
-
-    Args:
-        normalize: uint8 images, or float views in [0, 1] → the encoder's input.
-        dtype: of the encoder's arithmetic.
-    """
-
-    encoder: nn.Module
-    data: Data
-    normalize: Callable[[Tensor], Tensor]
-    seed: int
-    dtype: torch.dtype = torch.float32
-
-    @property
-    def n_train(self) -> int:
-        return len(self.data.probe_train)
-
-    def train(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
-        split, index = self.data.pretrain, self.data.probe_train
+    def stream(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
+        split, index = self.rows("train")
         per_epoch = len(index) // batch_size
 
         def batches() -> Iterator[Tensor]:
@@ -278,19 +215,14 @@ class StreamedFeatures(FeatureStream):
 
         return self._encode(split, batches(), augmentation)
 
-    def val(self) -> Iterator[Features]:
-        split, index = self.data.probe_val_split, self.data.probe_val_index
-        if split is None or index is not None:
-            assert index is not None
-            return self._encode(self.data.pretrain, index.split(at_once(self.data.pretrain.image) * world_size()), None)
-        every = torch.arange(len(split), device=split.image.device)
-        return self._encode(split, every.split(at_once(split.image) * world_size()), None)
+    def stream_val(self) -> Iterator[Features]:
+        split, index = self.rows("val")
+        return self._encode(split, index.split(at_once(split.image) * world_size()), None)
 
     @torch.no_grad()
     def _encode(self, split: Split, batches: Iterable[Tensor], augmentation: Augmentation | None) -> Iterator[Features]:
         """The features of each of the batches of rows (n,)."""
-        device = next(self.encoder.parameters()).device
-        height, width = split.image.shape[-2:]
+        device, (height, width) = self.device, split.image.shape[-2:]
         # this process's images, and the labels of all
         read = (Batch(split.image[rows[move(own_part(len(rows)), rows.device)]], split.label[rows]) for rows in batches)
         with frozen(self.encoder):

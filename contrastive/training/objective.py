@@ -113,27 +113,23 @@ class Objective(nn.Module):
         values = []
         for batch, terms in self._readers(main, second):
             whole = self._gathered(batch, terms)
-            outputs, label, bias, rows, _ = whole
-            anchors = shard().of(len(label))
-            for term in terms:
-                others = self._others(term, whole)._asdict()
-                values.append(term(outputs[term.input], label, bias, anchors, rows, **others))
+            values += [self._value(term, whole, shard().of(len(whole.label))) for term in terms]
         return torch.stack(values).sum()
 
     def alone(self, main: Embedded) -> Tensor:
         """The value of a batch that this process does not share, without a second one."""
         batch = self._with_logits(main, self.terms)
-        values = [
-            term(batch.outputs[term.input], batch.label, batch.bias, **self._others(term, batch)._asdict())
-            for term in self.terms
-        ]
-        return torch.stack(values).sum()
+        return torch.stack([self._value(term, batch) for term in self.terms]).sum()
 
-    def _others(self, term: Loss, batch: Embedded) -> Others:
-        """What a term compares with: the loss with the teacher's projections, if there are any."""
-        if term is not self.loss:
-            return ALONE
-        return batch.others if "ids" in term.takes else batch.others._replace(ids=None, memory_ids=None)
+    def _value(self, term: Loss, batch: Embedded, anchors: slice = slice(None)) -> Tensor:
+        """That of one term; the loss alone compares with the teacher's projections, if there are any."""
+        others = batch.others if term is self.loss else ALONE
+        if "ids" not in term.takes:
+            others = others._replace(ids=None, memory_ids=None)
+        value: Tensor = term(
+            batch.outputs[term.input], batch.label, batch.bias, anchors, batch.rows, **others._asdict()
+        )
+        return value
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -160,15 +156,13 @@ class Objective(nn.Module):
         """{name of the curve: scalar} of one step: each term's own and, for two terms, its value as terms/NAME."""
         metrics: dict[str, Tensor] = {}
         for batch, terms in self._readers(main, second):
-            outputs, label, bias, rows, _ = self._with_logits(batch, terms)
+            batch = self._with_logits(batch, terms)
             for term in terms:
-                others = self._others(term, batch)
-                term.index, term.others = rows, others
-                metrics |= term.diagnostics(outputs[term.input], label, bias)
+                term.curves = metrics  # the call adds its own
+                value = self._value(term, batch)
+                term.curves = None
                 if self.regularizer is not None:
-                    value = term(outputs[term.input], label, bias, index=rows, **others._asdict())
                     metrics[f"terms/{term.name}"] = value
-                term.index, term.others = None, ALONE
         return metrics
 
     def _readers(self, main: Embedded, second: Embedded | None) -> list[tuple[Embedded, list[Loss]]]:
