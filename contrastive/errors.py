@@ -2,8 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 
 Numbers = float | str | Sequence[float]  # text is refused; of a list each number is checked, it must not be empty
@@ -95,15 +94,6 @@ def check_temperature(temperature: float) -> None:
 def check_tau_plus(tau_plus: float, *, allow_zero: bool) -> None:
     """Raise ConfigError unless τ⁺, the prior of the anchor's class, lies in [0, 1) or (0, 1)."""
     check_between("tau_plus", tau_plus, 0, 1, exclude=(1,) if allow_zero else (0, 1), example=0.1)
-
-
-@contextmanager
-def naming(inner: str, outer: str) -> Iterator[None]:
-    """Within, a SettingError about a setting inner.NAME is about outer.NAME, which was typed and passed on."""
-    try:
-        yield
-    except SettingError as error:
-        raise error.renamed(error.key.replace(f"{inner}.", f"{outer}.")) from None
 
 
 def _check(key: str, value: Numbers, fits: Callable[[float], bool], bounds: str, example: object) -> None:

@@ -38,17 +38,13 @@ class StepBatchNorm(BatchNorm):
             return torch.cat([super(StepBatchNorm, self).forward(view) for view in x.chunk(self.n_views)])
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(self.n_views)
-        x = self._by_operations(x)
-        for layer in self.children():
-            x = layer(x)
-        return x
-
-    def _by_operations(self, x: Tensor) -> Tensor:
         views = x.unflatten(0, (self.n_views, -1))
         out, mean, variance = _ByOperations.apply(views, self.weight, self.bias, self.eps)
         self._update_running_stats(mean, variance, world_size() * x.numel() / mean.numel())
-        # Flattened here: what a Function returns must be no view, or layers that work in place refuse it.
-        return cast(Tensor, out.flatten(0, 1))
+        x = cast(Tensor, out.flatten(0, 1))  # here: a view from inside is refused by layers that work in place
+        for layer in self.children():
+            x = layer(x)
+        return x
 
     @torch.no_grad()
     def _update_running_stats(self, mean: Tensor, variance: Tensor, n: float) -> None:
@@ -154,26 +150,3 @@ def views_apart(layers: list[StepBatchNorm], n_views: int) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.n_views = 1
-
-
-def counting(*modules: nn.Module) -> list[BatchNorm]:
-    """The layers of torch's own below `modules` that count batches and never read the count."""
-    own = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-    layers = [layer for module in modules for layer in module.modules() if type(layer) in own]
-    return [layer for layer in layers if layer.track_running_stats and layer.momentum is not None]  # type: ignore[misc]
-
-
-@contextmanager
-def counted_together(layers: list[BatchNorm], n: int) -> Iterator[None]:
-    """Count n batches in those of these layers that train, by one kernel and not by one for each layer."""
-    training = [layer for layer in layers if layer.training]
-    counts = [cast(Tensor, layer.num_batches_tracked) for layer in training]
-    for layer in training:
-        layer.num_batches_tracked = None
-    try:
-        yield
-    finally:
-        for layer, count in zip(training, counts, strict=True):
-            layer.num_batches_tracked = count
-    if counts:
-        torch._foreach_add_(counts, n)

@@ -127,7 +127,7 @@ def init(device: str) -> None:
     standard output of ranks > 0 is discarded.
 
     Raises:
-        ConfigError: fewer GPUs than processes, one GPU named for several processes, or an incomplete environment.
+        ConfigError: one GPU named for several processes, or an incomplete environment.
     """
     join_job_step()
     if not is_launched() or dist.is_initialized():
@@ -142,12 +142,6 @@ def init(device: str) -> None:
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     use_cuda = device != "cpu" and torch.cuda.is_available()
     if use_cuda:
-        n = torch.cuda.device_count()
-        if n < local_world_size:
-            raise ConfigError(
-                f"{local_world_size} processes need a GPU each and there are {n}: "
-                f"try devices={n} (torchrun: --nproc-per-node {n}), or device=cpu"
-            )
         torch.cuda.set_device(local_rank)
     torch.set_num_threads(max(1, n_cores() // local_world_size))
     if use_cuda:  # with the device NCCL connects here, and not in the first step
@@ -179,13 +173,9 @@ def shutdown() -> None:
         dist.destroy_process_group()
 
 
-def any_process(*flags: bool) -> tuple[bool, ...]:
-    """Each flag: whether it is set in any process. Every process must call this at the same place."""
-    if world_size() == 1:
-        return flags
-    values = torch.tensor(flags, dtype=torch.uint8)  # on the CPU, where the exchange does not wait for the device
-    dist.all_reduce(values, dist.ReduceOp.MAX)
-    return tuple(map(bool, values.tolist()))
+def any_process(flag: bool) -> bool:
+    """Whether it is set in any process. Every process must call this at the same place."""
+    return any(from_all(flag))
 
 
 class Agreement:
@@ -204,7 +194,7 @@ class Agreement:
         if self.steps < self.every:
             return (False,) * len(flags)
         seconds = time.perf_counter() - self.since
-        values = torch.tensor([*flags, max(1, int(self.steps / seconds))])  # on the CPU, as in `any_process`
+        values = torch.tensor([*flags, max(1, int(self.steps / seconds))])  # on the CPU, not to wait for the device
         dist.all_reduce(values, dist.ReduceOp.MAX)  # of the steps, too: the number of the process that ran ahead
         *agreed, self.every = values.tolist()
         self.steps, self.since = 0, time.perf_counter()

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -143,21 +143,21 @@ class Scores:
     protocol: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(kw_only=True)
 class Evaluator(ABC):
     """`evaluator(features)` → Scores; one that has only test metrics may return them as {name: value}.
 
     Names are prefixed with the evaluator's own name: `knn` returns {"top1": 52.4}, which is knn_top1 in result.json.
     The empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing. A
-    metric that is selected on the test split says so in its name: `best_test_top1`. Constructors raise ConfigError
-    for an argument out of range.
+    metric that is selected on the test split says so in its name: `best_test_top1`.
     """
 
-    protocol: str  # one sentence, stored beside the figures: data, read-out, selection
+    protocol: str = field(init=False, repr=False, compare=False)  # one sentence: data, read-out, selection
     every: int = 0  # epochs between points of a curve; 0 = only before and after training
-    before_training: bool = True  # also evaluate the untrained encoder
-    needs_labels: bool = True  # left out when no image has a label
-    reads_training: bool = True  # reads bank, train or val, which are empty where no evaluator does
-    reads_images: bool = False  # reads images, not only features: a dry run cannot time it
+    before_training: ClassVar[bool] = True  # also evaluate the untrained encoder
+    needs_labels: ClassVar[bool] = True  # left out when no image has a label
+    reads_training: ClassVar[bool] = True  # reads bank, train or val, which are empty where no evaluator does
+    reads_images: ClassVar[bool] = False  # reads images, not only features: a dry run cannot time it
 
     @abstractmethod
     def __call__(self, features: FeatureSets) -> Scores:
@@ -222,7 +222,7 @@ def evaluate(
         total.audit.update(scores.audit)
         total.histograms.update(scores.histograms)
         if scores.test or scores.audit:
-            total.protocol[name] = _protocol(name, evaluator)
+            total.protocol[name] = evaluator.protocol
         if scores.predictions:
             guesses = {_join(name, key): guess for key, guess in scores.predictions.items()}
             features = replace(features, predictions={**features.predictions, **guesses})
@@ -230,14 +230,6 @@ def evaluate(
                 if f"{key}_top1" in total.test:
                     total.correct[f"{key}_top1"] = pack((guess == features.test.label).cpu())
     return total
-
-
-def _protocol(name: str, evaluator: Evaluator) -> str:
-    try:
-        return evaluator.protocol
-    except AttributeError:
-        sentence = 'protocol = "one sentence: data, read-out, selection"'
-        raise ConfigError(f"evaluator {name} does not say how it measures: try {sentence} in its class") from None
 
 
 def _scores(name: str, answer: object) -> Scores:

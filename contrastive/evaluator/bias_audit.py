@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_at_least, check_choice
+from contrastive.errors import ConfigError, check_choice
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import Standardizer, fit_logistic, logits, topk_accuracy
 from contrastive.seeding import generator
@@ -47,12 +47,9 @@ class BiasAudit(Evaluator):
     metric: str = "top1"
     l2: float = 1e-2
     max_iter: int = 100
-    every: int = 0
 
     def __post_init__(self) -> None:
         check_choice("evaluator.bias_audit.metric", self.metric, METRICS)
-        check_at_least("evaluator.bias_audit.l2", self.l2, 0, example=1e-2)
-        check_at_least("evaluator.bias_audit.max_iter", self.max_iter, 1, example=100)
         probe = "classifier trained along by the loss, else linear" if self.reported == "auto" else self.reported
         selection = "best test epoch, as published" if "best_test" in self.reported else "last epoch"
         self.protocol = (

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import Standardizer, accuracies, fit_logistic, logits
 from contrastive.seeding import generator
@@ -40,12 +39,6 @@ class DFR(Evaluator):
     l2: tuple[float, ...] = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
     draws: int = 10
     max_iter: int = 100
-    every: int = 0
-
-    def __post_init__(self) -> None:
-        check_at_least("evaluator.dfr.l2", self.l2, 0, example="[1e-2,1e-3,1e-4]")
-        check_at_least("evaluator.dfr.draws", self.draws, 1, example=10)
-        check_at_least("evaluator.dfr.max_iter", self.max_iter, 1, example=100)
 
     def __call__(self, features: FeatureSets) -> Scores:
         val, test = features.val, features.test

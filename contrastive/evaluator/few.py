@@ -5,7 +5,7 @@ from statistics import mean
 
 import torch
 
-from contrastive.errors import check_at_least, check_between
+from contrastive.errors import check_between
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import (
     Standardizer,
@@ -34,13 +34,8 @@ class FewShot(Evaluator):
     l2: float = 1e-2
     draws: int = 5
     max_iter: int = 100
-    every: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least("evaluator.few_shot.shots", self.shots, 1, example=5)
-        check_at_least("evaluator.few_shot.draws", self.draws, 1, example=5)
-        check_at_least("evaluator.few_shot.max_iter", self.max_iter, 1, example=100)
-        check_at_least("evaluator.few_shot.l2", self.l2, 0, example=1e-2)
         self.protocol = (
             f"logistic regression (Newton's method, strength {self.l2:g}) on {self.shots} labeled training images of "
             f"each class, mean over {self.draws} fixed draws; last epoch"
@@ -80,13 +75,9 @@ class FewLabel(Evaluator):
     l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3)
     draws: int = 5
     max_iter: int = 100
-    every: int = 0
 
     def __post_init__(self) -> None:
         check_between("evaluator.few_label.fractions", self.fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
-        check_at_least("evaluator.few_label.l2", self.l2, 0, example="[1e-1,1e-2]")
-        check_at_least("evaluator.few_label.draws", self.draws, 1, example=5)
-        check_at_least("evaluator.few_label.max_iter", self.max_iter, 1, example=100)
         shares = " and ".join(f"{100 * fraction:g} %" for fraction in self.fractions)
         self.protocol = (
             f"logistic regression on standardized frozen features (Newton's method), {shares} of the labels of each "

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import check_above, check_at_least, check_between, naming
+from contrastive.errors import check_between
 from contrastive.evaluator.base import Evaluator, FeatureSets, Images, Scores
 from contrastive.evaluator.probes import accuracies, draw_labels, in_percent, linear_layer, progress, topk_accuracy
 from contrastive.seeding import derive, generator
@@ -49,7 +49,7 @@ class FineTune(Evaluator):
         flip: probability.
 
     Raises:
-        ConfigError: an argument out of range, or features without images.
+        ConfigError: features without images.
     """
 
     before_training = False  # it trains longer than it takes to pretrain a small network
@@ -64,18 +64,10 @@ class FineTune(Evaluator):
     batch_size: int = 128
     scale: tuple[float, float] = (0.2, 1.0)
     flip: float = 0.5
-    every: int = 0
 
     def __post_init__(self) -> None:
         check_between("evaluator.fine_tune.fractions", self.fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
-        check_above("evaluator.fine_tune.lr", self.lr, 0, example="[0.1,0.01]")
-        check_between("evaluator.fine_tune.momentum", self.momentum, 0, 1, exclude=(0, 1), example=0.9)
-        check_at_least("evaluator.fine_tune.weight_decay", self.weight_decay, 0, example=0)
-        check_at_least("evaluator.fine_tune.epochs", self.epochs, 1, example=30)
-        check_at_least("evaluator.fine_tune.min_steps", self.min_steps, 0, example=200)
-        check_at_least("evaluator.fine_tune.batch_size", self.batch_size, 2, example=128)  # BatchNorm needs two images
-        with naming("augmentation.ops.crop", "evaluator.fine_tune"):
-            self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         shares = " and ".join(f"{100 * fraction:g} %" for fraction in self.fractions)
         self.protocol = (
             f"all weights and a linear layer, {shares} of the labels of each class, SGD with Nesterov momentum "

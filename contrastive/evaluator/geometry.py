@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.seeding import generator
 
@@ -40,7 +39,6 @@ class AlignmentUniformity(Evaluator):
     )
     needs_labels = False
     reads_training = False
-    every: int = 0
 
     def __call__(self, features: FeatureSets) -> Scores:
         n = len(features.test.h)
@@ -68,7 +66,6 @@ class RankMe(Evaluator):
     protocol = "exp of the entropy of the singular values of the test features (Garrido et al. 2023); last epoch"
     needs_labels = False
     reads_training = False
-    every: int = 0
 
     def __call__(self, features: FeatureSets) -> Scores:
         values = torch.linalg.svdvals(features.test.h)
@@ -88,8 +85,6 @@ class AlphaReQ(Evaluator):
         first: first eigenvalue of the fit, at least 1. The authors choose the range for each network.
         last: last eigenvalue of the fit, above `first`.
 
-    Raises:
-        ConfigError: an argument out of range.
     """
 
     protocol = "minus the slope of log eigenvalue over log rank, covariance of the test features (α-ReQ); last epoch"
@@ -97,11 +92,6 @@ class AlphaReQ(Evaluator):
     reads_training = False
     first: int = 1
     last: int = 100
-    every: int = 0
-
-    def __post_init__(self) -> None:
-        check_at_least("evaluator.alpha_req.first", self.first, 1, example=1)
-        check_at_least("evaluator.alpha_req.last", self.last, self.first + 1, example=100)
 
     def __call__(self, features: FeatureSets) -> Scores:
         h = features.test.h.double()

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import check_above, check_at_least
+from contrastive.errors import check_above
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, topk_accuracy
 from contrastive.types import Features
@@ -54,22 +54,6 @@ def vote(similarity: Tensor, label: Tensor, *, n_classes: int, temperature: floa
     return torch.zeros(len(similarity), n_classes, device=similarity.device).scatter_add_(1, label, weight)
 
 
-def knn_scores(
-    bank: Tensor, bank_label: Tensor, query: Tensor, *, n_classes: int, k: int, temperature: float
-) -> Tensor:
-    """(Q, C) class scores of the queries, see `vote`.
-
-    Args:
-        bank: (N, F) features, normalized here; similarities are float32.
-        bank_label: (N,), their classes.
-        query: (Q, F) features, normalized as the bank.
-        k: at most N.
-        temperature: above 0.
-    """
-    similarity, index = nearest(bank, query, k)
-    return vote(similarity, bank_label[index], n_classes=n_classes, temperature=temperature)
-
-
 def at_most_a_tenth(k: int, bank: Features) -> int:
     """k, lowered to a tenth of the bank."""
     return max(1, min(k, len(bank.h) // 10))
@@ -92,7 +76,6 @@ class KNN(Evaluator):
     every: int = 5
 
     def __post_init__(self) -> None:
-        check_at_least("evaluator.knn.k", self.k, 1, example=20)
         check_above("evaluator.knn.temperature", self.temperature, 0, example=0.5)
         self.protocol = (
             f"cosine, k={self.k} (at most a tenth of the bank), weights exp(cos/{self.temperature:g}), "
@@ -110,8 +93,8 @@ class KNN(Evaluator):
 
     def _scores(self, features: FeatureSets, bank: Features, query: Features) -> Tensor:
         """(Q, C) class scores of the queries."""
-        k, n_classes = at_most_a_tenth(self.k, bank), features.n_classes
-        return knn_scores(bank.h, bank.label, query.h, n_classes=n_classes, k=k, temperature=self.temperature)
+        similarity, label = _neighbors(bank, query, self.k)
+        return vote(similarity, label, n_classes=features.n_classes, temperature=self.temperature)
 
 
 @dataclass(kw_only=True)
@@ -130,10 +113,8 @@ class KNNSweep(Evaluator):
 
     k: tuple[int, ...] = (1, 5, 10, 20, 50, 100, 200)
     temperature: tuple[float, ...] = (0.07, 0.1, 0.2, 0.5)
-    every: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least("evaluator.knn_sweep.k", self.k, 1, example="[5,20,200]")
         check_above("evaluator.knn_sweep.temperature", self.temperature, 0, example="[0.07,0.5]")
         self.protocol = (
             f"cosine, k of {', '.join(map(str, self.k))} (at most a tenth of the other training images) and weights "

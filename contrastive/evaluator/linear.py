@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import Standardizer, accuracies, fit_logistic, fit_strengths, logits
 
@@ -30,11 +29,6 @@ class Linear(Evaluator):
 
     l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
     max_iter: int = 100
-    every: int = 0
-
-    def __post_init__(self) -> None:
-        check_at_least("evaluator.linear.l2", self.l2, 0, example="[1e-2,1e-3,1e-4]")
-        check_at_least("evaluator.linear.max_iter", self.max_iter, 1, example=100)
 
     def __call__(self, features: FeatureSets) -> Scores:
         train, val, bank, test, n = features.train, features.val, features.bank, features.test, features.n_classes

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import check_above, check_at_least, check_between, naming
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, progress
 from contrastive.types import Features
@@ -38,7 +37,7 @@ class LinearSGD(Evaluator):
         flip: probability.
 
     Raises:
-        ConfigError: an argument out of range, or features without images.
+        ConfigError: features without images.
     """
 
     before_training = False  # it costs as much as `epochs` epochs without backward
@@ -53,16 +52,9 @@ class LinearSGD(Evaluator):
     augment: bool = True
     scale: tuple[float, float] = (0.08, 1.0)
     flip: float = 0.5
-    every: int = 0
 
     def __post_init__(self) -> None:
-        check_above("evaluator.linear_sgd.lr", self.lr, 0, example="[0.01,0.1]")
-        check_between("evaluator.linear_sgd.momentum", self.momentum, 0, 1, exclude=(1,), example=0.9)
-        check_at_least("evaluator.linear_sgd.weight_decay", self.weight_decay, 0, example=0)
-        check_above("evaluator.linear_sgd.epochs", self.epochs, 0, example=10)
-        check_at_least("evaluator.linear_sgd.batch_size", self.batch_size, 1, example=256)
-        with naming("augmentation.ops.crop", "evaluator.linear_sgd"):
-            self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         self.protocol = (
             f"linear layer on standardized frozen features, SGD momentum {self.momentum:g} weight decay "
             f"{self.weight_decay:g} and cosine schedule, {self.epochs:g} epochs of batches of {self.batch_size}, "

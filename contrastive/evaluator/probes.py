@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -12,10 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from contrastive.augmentation.base import Augmentation
 from contrastive.dataset.splits import stratified
-from contrastive.evaluator.base import FeatureSets, Scores
-from contrastive.seeding import generator
+from contrastive.evaluator.base import Scores
 
 LENGTHS = (0.0, 2**-10, 2**-5, 0.25, 0.5, 1.0, 2.0)  # of a Newton step
 MAX_CG = 200  # steps of conjugate gradients for one direction
@@ -226,47 +224,6 @@ def linear_layer(dim: int, n_classes: int, *, rng: torch.Generator, device: torc
         for parameter in layer.parameters():
             parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=rng))
     return layer
-
-
-def train_linear(
-    features: FeatureSets,
-    *,
-    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
-    augmentation: Augmentation | None = None,
-    lr_factor: Callable[[int], float] = lambda epoch: 1.0,
-    epochs: int,
-    batch_size: int,
-    name: str,
-) -> Iterator[Tensor]:
-    """Train on augmented images of the bank; after each epoch yield the scores (N, C) of the test images.
-
-    Args:
-        augmentation: None = the one of the run.
-        lr_factor: epoch (from 0) → factor on the learning rate.
-        name: of the evaluator, for the error message.
-
-    Raises:
-        ConfigError: there are no images to augment.
-    """
-    images = features.images_for(name)
-    device = features.test.h.device
-    rng = generator("cpu", "linear layer")
-    layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)
-    update = optimizer(list(layer.parameters()))
-    base = [group["lr"] for group in update.param_groups]
-    with progress(epochs, name, unit="epoch") as bar:
-        for epoch in range(epochs):
-            for group, lr in zip(update.param_groups, base, strict=True):
-                group["lr"] = lr * lr_factor(epoch)
-            train = images.augmented(epoch, augmentation)
-            order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
-            for index in order.split(batch_size):
-                update.zero_grad()
-                F.cross_entropy(layer(train.h[index]), train.label[index]).backward()
-                update.step()
-            bar.update()
-            with torch.no_grad():
-                yield layer(features.test.h)
 
 
 def progress(total: int, name: str, *, unit: str = "batch") -> tqdm:

@@ -1,5 +1,7 @@
 """Linear probes as in the released code of three papers: by Adam, by SGD, and trained along with the encoder."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,21 +9,72 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import check_above, check_at_least, check_between, naming
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver
-from contrastive.evaluator.probes import BestEpoch, accuracies, linear_layer, train_linear
+from contrastive.evaluator.probes import BestEpoch, accuracies, linear_layer, progress
 from contrastive.seeding import generator
 
 
 @dataclass(kw_only=True)
-class AdamProbe(Evaluator):
+class LayerOnViews(Evaluator, ABC):
+    """A linear layer trained with cross-entropy on one augmented view of each image, anew in each epoch.
+
+    Features are as the frozen encoder in eval mode gives them.
+    """
+
+    before_training = False  # it costs as much as `epochs` epochs without backward
+    reads_training = False
+    reads_images = True
+
+    epochs: int = 100
+    batch_size: int = 512
+    augmentation: Augmentation | None = field(default=None, init=False)  # None = that of the run
+
+    @abstractmethod
+    def optimizer(self, layer: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """That of the layer's parameters."""
+
+    def lr_factor(self, epoch: int) -> float:
+        """The factor on the learning rate in an epoch, counted from 0."""
+        return 1.0
+
+    def trained(self, features: FeatureSets, name: str) -> Iterator[Tensor]:
+        """The scores (N, C) of the test images after each epoch.
+
+        Args:
+            name: of the evaluator.
+
+        Raises:
+            ConfigError: there are only features.
+        """
+        images, device = features.images_for(name), features.test.h.device
+        rng = generator("cpu", "linear layer")
+        layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)
+        update = self.optimizer(list(layer.parameters()))
+        base = [group["lr"] for group in update.param_groups]
+        with progress(self.epochs, name, unit="epoch") as bar:
+            for epoch in range(self.epochs):
+                for group, lr in zip(update.param_groups, base, strict=True):
+                    group["lr"] = lr * self.lr_factor(epoch)
+                train = images.augmented(epoch, self.augmentation)
+                order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
+                for index in order.split(self.batch_size):
+                    update.zero_grad()
+                    F.cross_entropy(layer(train.h[index]), train.label[index]).backward()
+                    update.step()
+                bar.update()
+                with torch.no_grad():
+                    yield layer(features.test.h)
+
+
+@dataclass(kw_only=True)
+class AdamProbe(LayerOnViews):
     """Test accuracy of a linear layer trained by Adam on augmented images (Chuang et al. 2020, released code).
 
-    Features as the encoder gives them, cross-entropy, the run's own augmentation (one view), no schedule, last epoch.
-    The encoder is frozen in eval mode. The released script leaves BatchNorm in training mode while the layer learns, so
-    the running statistics of its "frozen" encoder drift; that is not imitated.
+    The run's own augmentation (one view), no schedule, last epoch. The released script leaves BatchNorm in training
+    mode while the layer learns, so the running statistics of its "frozen" encoder drift; that is not imitated.
 
     Args:
         lr: of Adam, above 0.
@@ -30,48 +83,33 @@ class AdamProbe(Evaluator):
         batch_size: at least 1.
 
     Raises:
-        ConfigError: an argument out of range, or features without images.
+        ConfigError: features without images.
     """
 
     lr: float = 1e-3
     weight_decay: float = 1e-6
-    epochs: int = 100
-    batch_size: int = 512
-    every: int = 0
-    before_training = False  # it costs as much as `epochs` epochs without backward
-    reads_training = False
-    reads_images = True
 
     def __post_init__(self) -> None:
-        check_above("evaluator.adam_probe.lr", self.lr, 0, example=1e-3)
-        check_at_least("evaluator.adam_probe.weight_decay", self.weight_decay, 0, example=1e-6)
-        check_at_least("evaluator.adam_probe.epochs", self.epochs, 1, example=100)
-        check_at_least("evaluator.adam_probe.batch_size", self.batch_size, 1, example=512)
         self.protocol = (
             f"linear layer on frozen features, Adam lr {self.lr:g} weight decay {self.weight_decay:g}, {self.epochs} "
             f"epochs of batches of {self.batch_size}, training augmentation on, last probe epoch (Chuang et al. 2020); "
             "last epoch"
         )
 
+    def optimizer(self, layer: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.Adam(layer, lr=self.lr, weight_decay=self.weight_decay)
+
     def __call__(self, features: FeatureSets) -> Scores:
-        for scores in train_linear(
-            features,
-            optimizer=lambda layer: torch.optim.Adam(layer, lr=self.lr, weight_decay=self.weight_decay),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            name="adam_probe",
-        ):
-            last = scores
+        *_, last = self.trained(features, "adam_probe")
         return Scores(test=accuracies(last, features.test.label), predictions={"": last.argmax(1)})
 
 
 @dataclass(kw_only=True)
-class SGDProbe(Evaluator):
+class SGDProbe(LayerOnViews):
     """Test accuracy of a linear layer trained by SGD on cropped and flipped images (Khosla et al. 2020, released code).
 
-    Features as the frozen encoder in eval mode gives them, cross-entropy, a learning rate that falls by steps. The
-    published metric is that of the best test epoch; it is `best_test_top1`, selected on the test split, and the metric
-    of the last probe epoch, `top1`, stands beside it.
+    The learning rate falls by steps. The published metric is that of the best test epoch; it is `best_test_top1`,
+    selected on the test split, and the metric of the last probe epoch, `top1`, stands beside it.
 
     Args:
         lr: of SGD, above 0: 5 for SupCon, 1 for SimCLR.
@@ -84,58 +122,36 @@ class SGDProbe(Evaluator):
         flip: probability.
 
     Raises:
-        ConfigError: an argument out of range, or features without images.
+        ConfigError: features without images.
     """
 
     lr: float = 5.0
     momentum: float = 0.9
     weight_decay: float = 0.0
-    epochs: int = 100
-    batch_size: int = 512
     milestones: tuple[int, ...] = (60, 75, 90)
     decay: float = 0.2
     scale: tuple[float, float] = (0.2, 1.0)
     flip: float = 0.5
-    every: int = 0
-    before_training = False  # it costs as much as `epochs` epochs without backward
-    reads_training = False
-    reads_images = True
 
     def __post_init__(self) -> None:
-        check_above("evaluator.sgd_probe.lr", self.lr, 0, example=5.0)
-        check_between("evaluator.sgd_probe.momentum", self.momentum, 0, 1, exclude=(1,), example=0.9)
-        check_at_least("evaluator.sgd_probe.weight_decay", self.weight_decay, 0, example=0)
-        check_at_least("evaluator.sgd_probe.epochs", self.epochs, 1, example=100)
-        check_at_least("evaluator.sgd_probe.batch_size", self.batch_size, 1, example=512)
-        check_above("evaluator.sgd_probe.decay", self.decay, 0, example=0.2)
-        with naming("augmentation.ops.crop", "evaluator.sgd_probe"):
-            self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         self.protocol = (
             f"linear layer on frozen features, SGD lr {self.lr:g} momentum {self.momentum:g}, {self.epochs} epochs of "
             f"batches of {self.batch_size}, lr x {self.decay:g} after {', '.join(map(str, self.milestones))}, crop and "
             "flip (Khosla et al. 2020); best_test figures: best test epoch, as published; top1, top5: last probe epoch"
         )
 
+    def optimizer(self, layer: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(layer, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+
     def lr_factor(self, epoch: int) -> float:
-        """The factor on lr in a probe epoch, counted from 0."""
         return float(self.decay ** sum(epoch >= milestone for milestone in self.milestones))
 
     def __call__(self, features: FeatureSets) -> Scores:
         best = BestEpoch()
-        for scores in train_linear(
-            features,
-            optimizer=lambda layer: torch.optim.SGD(
-                layer, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
-            ),
-            augmentation=self.augmentation,
-            lr_factor=self.lr_factor,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            name="sgd_probe",
-        ):
+        for scores in self.trained(features, "sgd_probe"):
             best.update(scores, features.test.label)
-            last = scores
-        return best.results(last, features.test.label)
+        return best.results(scores, features.test.label)
 
 
 @dataclass(kw_only=True)
@@ -165,11 +181,9 @@ class OnlineProbe(Evaluator, StepObserver):
 
     lr: float = 1e-3
     weight_decay: float = 0.0
-    every = 1  # the best epoch is searched among all: not a setting
+    every: int = field(default=1, init=False)  # the best epoch is searched among all: not a setting
 
     def __post_init__(self) -> None:
-        check_above("evaluator.online_probe.lr", self.lr, 0, example=1e-3)
-        check_at_least("evaluator.online_probe.weight_decay", self.weight_decay, 0, example=0)
         self.layer: _Layer | None = None
         self.protocol = (
             f"linear layer on L2-normalized features, trained along with the encoder by its own Adam lr {self.lr:g} "

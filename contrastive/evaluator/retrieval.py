@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.knn import similarities
 from contrastive.types import Features
@@ -57,10 +56,6 @@ class Retrieval(Evaluator):
     )
 
     k: tuple[int, ...] = (1, 5, 10)
-    every: int = 0
-
-    def __post_init__(self) -> None:
-        check_at_least("evaluator.retrieval.k", self.k, 1, example="[1,5,10]")
 
     def __call__(self, features: FeatureSets) -> Scores:
         return Scores(test=retrieval(features.test, self.k), val=retrieval(features.val, self.k))

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from contrastive.errors import ConfigError, naming
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.knn import KNN
 from contrastive.evaluator.linear import Linear
@@ -23,7 +22,7 @@ class Transfer(Evaluator):
         max_iter: of the linear probe, see `Linear`.
 
     Raises:
-        ConfigError: an argument out of range, or a dataset that cannot be loaded.
+        ConfigError: a dataset that cannot be loaded.
     """
 
     needs_labels = False  # of the data of the run
@@ -35,21 +34,12 @@ class Transfer(Evaluator):
     temperature: float = 0.5
     l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
     max_iter: int = 100
-    every: int = 0
 
     def __post_init__(self) -> None:
-        if not self.datasets:
-            raise ConfigError("evaluator.transfer.datasets is an empty list: try evaluator.transfer.datasets=[digits]")
-        if len({data_key(name) for name in self.datasets}) < len(self.datasets):
-            raise ConfigError(
-                f"evaluator.transfer.datasets={list(self.datasets)} names one twice: "
-                "try each once, and folders whose last names differ"
-            )
-        self.probes: dict[str, Evaluator] = {}
-        with naming("evaluator.knn", "evaluator.transfer"):
-            self.probes["knn"] = KNN(k=self.k, temperature=self.temperature)
-        with naming("evaluator.linear", "evaluator.transfer"):
-            self.probes["linear"] = Linear(l2=self.l2, max_iter=self.max_iter)
+        self.probes: dict[str, Evaluator] = {
+            "knn": KNN(k=self.k, temperature=self.temperature),
+            "linear": Linear(l2=self.l2, max_iter=self.max_iter),
+        }
         protocols = "; ".join(f"{name}: {item.protocol}" for name, item in self.probes.items())
         self.protocol = (
             f"on the splits of {', '.join(self.datasets)}, images of the side and with the mean and std that the "

@@ -31,8 +31,6 @@ from contrastive.experiment.machine import busy_warning, keep_freed_memory, set_
 from contrastive.experiment.make import load_other_data
 from contrastive.hook.evaluations import Evaluations, LearningEvaluators
 from contrastive.hook.profiling import Profiling
-from contrastive.hook.show_progress import ShowProgress
-from contrastive.hook.step_log import StepLog
 from contrastive.run.directory import RunDirectory, lengthen, open_run
 from contrastive.run.files import read_result, source_hashes
 from contrastive.run.provenance import environment_record
@@ -46,8 +44,8 @@ from contrastive.training.features import EncodedImages
 from contrastive.training.graph import GraphedStep
 from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
-from contrastive.training.progress import announced
-from contrastive.training.window import Window, recorded_failure
+from contrastive.training.progress import Progress, announced
+from contrastive.training.step_log import StepLog, recorded_failure
 from contrastive.types import Data
 
 
@@ -93,7 +91,7 @@ def run_experiment(
             show(summary.already_done(Run(path=path, result=run.result)))
             return run.result
         quiet = redirect_stdout(StringIO()) if settings.quiet else nullcontext()
-        with quiet, recorded_failure(run):
+        with quiet:
             if experiment.data.found is not None and run.state is None:
                 show(str(experiment.data.found))
             print(summary.heading(experiment, run, threads=threads))
@@ -158,10 +156,10 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
     if run.state is not None:
         start = resume_point(run.state, epochs=settings.epochs, batches=len(loader))
     with stop_signals() as signals:
-        window = Window(step, loader, run)
+        log = StepLog(every=settings.log_every)
         checkpointer = Checkpointer(
             start=start,
-            window=window,
+            log=log,
             signals=signals,
             every=settings.checkpoint_every,
             minutes=settings.checkpoint_every_minutes,
@@ -173,7 +171,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             checkpointer=checkpointer,
             signals=signals,
         )
-        hooks = hooks_in_order(experiment, run, window, evaluations, checkpointer)
+        hooks = hooks_in_order(experiment, run, log, evaluations, checkpointer)
         if run.state is not None:
             resume(run.state, step, hooks)
             whole, rest = divmod(start.epoch * len(loader) + start.batch, len(loader))
@@ -187,14 +185,14 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
 
 
 def hooks_in_order(
-    experiment: Experiment, run: RunDirectory, window: Window, evaluations: Evaluations, checkpointer: Checkpointer
+    experiment: Experiment, run: RunDirectory, log: StepLog, evaluations: Evaluations, checkpointer: Checkpointer
 ) -> dict[str, Hook]:
     """Everything that watches the run, by the name of its state in a checkpoint.
 
     Lines of the log come first, so that every other hook sees them; the checkpoint comes last, with the state of all.
     """
     settings, observers = experiment.settings, prepare_observers(experiment)
-    hooks: dict[str, Hook] = {"log": StepLog(window, every=settings.log_every)}
+    hooks: dict[str, Hook] = {"log": log}
     if observers:
         hooks["learning"] = LearningEvaluators(observers)
     if experiment.teacher is not None and experiment.teacher is not experiment.average:
@@ -205,7 +203,7 @@ def hooks_in_order(
     hooks |= {f"hook.{name}": hook for name, hook in experiment.hooks.items()}
     if is_main():
         hooks |= {f"tracker.{name}": Harmless(hook, name=name) for name, hook in experiment.trackers.items()}
-        hooks["progress"] = ShowProgress(name=as_typed(run.path), quiet=settings.quiet, before=came(settings))
+        hooks["progress"] = Progress(name=as_typed(run.path), quiet=settings.quiet, before=came(settings))
     if settings.profile and is_main():
         hooks["profiler"] = Profiling(run.path / "profile")
     return {**hooks, "checkpoint": checkpointer}
@@ -218,7 +216,7 @@ def before_training(experiment: Experiment, training: Training) -> Scores:
     with announced(f"evaluating the encoder, {came(experiment.settings)}", name=as_typed(training.run.path)):
         early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
         untrained = evaluate(early, features(experiment, early)) if early else Scores()
-    training.log(grouped("test", untrained.test) | loss_of_unseen(experiment))
+    training.log(grouped("test", untrained.test) | loss_of_unseen(experiment, training.run))
     if is_main():
         training.show("views", first_views(experiment.step, experiment.loader))
     return untrained
@@ -237,7 +235,7 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
     if is_judged_on_training:
         scores = replace(scores, test={}, val=scores.test, audit={})
     if training.epochs:
-        training.log(loss_of_unseen(experiment))
+        training.log(loss_of_unseen(experiment, training.run))
     training.log(grouped("test", scores.test) | nested("audit", scores.audit))
     if is_judged_on_training:
         training.log(grouped("val", scores.val))
@@ -285,7 +283,7 @@ def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[s
     """
     every = {name: evaluator.every for name, evaluator in experiment.evaluators.items()}
     due = {name: experiment.evaluators[name] for name, n in every.items() if n > 0 and done % n == 0}
-    curves = loss_of_unseen(experiment)
+    curves = loss_of_unseen(experiment, run)
     if due:
         dtype = torch.bfloat16 if experiment.precision == "bf16" else torch.float32
         with announced("evaluating: features", name=as_typed(run.path)):
@@ -295,7 +293,7 @@ def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[s
     return curves
 
 
-def loss_of_unseen(experiment: Experiment) -> dict[str, float]:
+def loss_of_unseen(experiment: Experiment, run: RunDirectory) -> dict[str, float]:
     """{val/loss: see `unseen_loss`} on the validation images if they are held out, else {test/loss} on test images."""
     settings, data = experiment.settings, experiment.data
     is_judged_on_training = settings.held_out is not None
@@ -305,7 +303,8 @@ def loss_of_unseen(experiment: Experiment) -> dict[str, float]:
     is_known = split.bias is not None and known is not None and bool(split.bias.max() <= known.max())
     if settings.bias_from is not None or not is_known:  # labels of another kind, or of biases that training lacks
         split = replace(split, bias=None)
-    value = unseen_loss(experiment.step, split, batch_size=settings.batch_size, seed=settings.seed)
+    with recorded_failure(run):
+        value = unseen_loss(experiment.step, split, batch_size=settings.batch_size, seed=settings.seed)
     return grouped(group, value)
 
 

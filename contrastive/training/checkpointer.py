@@ -14,7 +14,7 @@ from contrastive.errors import ConfigError
 from contrastive.seeding import derive
 from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput, TrainStep
-from contrastive.training.window import Window, check_weights
+from contrastive.training.step_log import StepLog, check_weights
 
 SOON, SHARE = 60, 100  # seconds; times what the last checkpoint took
 
@@ -38,7 +38,7 @@ class Checkpointer(Hook):
 
     Args:
         start: where training starts.
-        window: of the log; a checkpoint inside an epoch holds the steps since the last line, and none that broke down.
+        log: a checkpoint inside an epoch holds the steps since the last line, and none that broke down.
         signals: held back while a step is half done.
         every: epochs between checkpoints. `auto` is the end of an epoch if the last checkpoint is a minute old, or a
             hundred times as old as it took to save: a kill loses no more than that and an epoch.
@@ -46,9 +46,9 @@ class Checkpointer(Hook):
     """
 
     def __init__(
-        self, *, start: ResumePoint, window: Window, signals: StopSignals, every: int | str, minutes: float
+        self, *, start: ResumePoint, log: StepLog, signals: StopSignals, every: int | str, minutes: float
     ) -> None:
-        self.start, self.window, self.signals, self.every, self.minutes = start, window, signals, every, minutes
+        self.start, self.log, self.signals, self.every, self.minutes = start, log, signals, every, minutes
         self.agreement = Agreement()
         self.since = self.saved = time.perf_counter()
 
@@ -65,7 +65,7 @@ class Checkpointer(Hook):
         """Go on with the random states of an interrupted epoch."""
         if self.start.process is not None and training.epoch == self.start.epoch:
             key = (training.loader.seed, "augmentation", training.epoch, training.batch)
-            restore(self.start.process, training.rng, self.window, key=key)
+            restore(self.start.process, training.rng, self.log, key=key)
 
     def on_step(self, training: Training, output: StepOutput) -> None:
         """Save inside an epoch if the clock asks for it; save and stop at a signal.
@@ -75,14 +75,14 @@ class Checkpointer(Hook):
         """
         is_pending = self.signals.pending is not None
         if training.ends_epoch:  # `on_epoch` saves after the evaluation, unless a signal came
-            (stops,) = any_process(is_pending)
+            stops = any_process(is_pending)
             if stops:
                 self.save(training.epoch, training.batch, wait=True)
         else:
             is_due, stops = self.agreement(self.is_due(), is_pending)
             if is_due or stops:
-                self.window.check(training.batch, output)
-                self.save(training.epoch, training.batch, process_state(training.rng, self.window), wait=stops)
+                self.log.check(output)
+                self.save(training.epoch, training.batch, process_state(training.rng, self.log), wait=stops)
         if stops:
             self.signals.check(elsewhere=True)
 
@@ -93,7 +93,7 @@ class Checkpointer(Hook):
             Stop: a signal asked this process or another one to end.
         """
         epochs = training.epoch + 1
-        (stops,) = any_process(self.signals.pending is not None)
+        stops = any_process(self.signals.pending is not None)
         ends = epochs == training.epochs or stops
         if self.is_due_after(epochs) or ends:
             self.save(epochs, wait=ends)
@@ -109,7 +109,7 @@ class Checkpointer(Hook):
             return epochs % int(self.every) == 0
         writer = self.training.run.writer
         took = 0.0 if writer is None else writer.seconds
-        return any_process(is_main() and time.perf_counter() - self.saved >= min(SOON, SHARE * took))[0]
+        return any_process(is_main() and time.perf_counter() - self.saved >= min(SOON, SHARE * took))
 
     def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None, *, wait: bool = False) -> None:
         """Save a checkpoint after whole epochs and batches of the next one.
@@ -199,19 +199,19 @@ def resume_point(state: dict[str, Any], *, epochs: int, batches: int) -> ResumeP
     return ResumePoint(state["epoch"], state["batch"], state["seconds"], process)
 
 
-def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:
+def process_state(rng: torch.Generator, log: StepLog) -> dict[str, Any]:
     """What each process has of its own inside an epoch: random states and the window of the log."""
     state = {"device": rng.device.type, "augmentation": rng.get_state(), "layers": torch.get_rng_state()}
     if rng.device.type == "cuda":
         state["cuda_layers"] = torch.cuda.get_rng_state(rng.device)
     elif rng.device.type == "mps":
         state["mps_layers"] = torch.mps.get_rng_state()
-    return {**state, "window": window.state()}
+    return {**state, "window": log.state()}
 
 
-def restore(state: dict[str, Any], rng: torch.Generator, window: Window, *, key: tuple[object, ...]) -> None:
+def restore(state: dict[str, Any], rng: torch.Generator, log: StepLog, *, key: tuple[object, ...]) -> None:
     """Restore `process_state`. Another kind of device cannot go on with the draws: it starts new ones from `key`."""
-    window.load(state["window"])
+    log.load(state["window"])
     torch.set_rng_state(state["layers"])
     if state["device"] != rng.device.type:
         rng.manual_seed(derive(*key))

@@ -25,26 +25,14 @@ def at_once(image: Tensor) -> int:
     return max(1, min(CHUNK, CHUNK * 64**2 // (image.shape[-2] * image.shape[-1])))
 
 
+@torch.no_grad()
 def extract(
     encoder: nn.Module,
     split: Split,
     normalize: Callable[[Tensor], Tensor],
     index: Tensor | None = None,
     *,
-    dtype: torch.dtype = torch.float32,
-) -> Features:
-    """Encode images without augmentation, in eval mode; see `extract_transformed`."""
-    index = torch.arange(len(split)) if index is None else index
-    return extract_transformed(encoder, split, lambda image, _: normalize(image), index, dtype=dtype)
-
-
-@torch.no_grad()
-def extract_transformed(
-    encoder: nn.Module,
-    split: Split,
-    transform: Callable[[Tensor, Tensor], Tensor],
-    index: Tensor,
-    *,
+    augment: Callable[[Tensor, Tensor], Tensor] = lambda image, rows: image,
     dtype: torch.dtype = torch.float32,
 ) -> Features:
     """Encode images in eval mode.
@@ -52,8 +40,9 @@ def extract_transformed(
     Several processes encode a contiguous part each and exchange the features, so that all of them hold all.
 
     Args:
-        transform: uint8 (b, 3, H, W), rows (b,) → the encoder's input; rows are positions in `index`.
-        index: (n,) int64, the images to encode.
+        normalize: images → the encoder's input.
+        index: (n,) int64, the images to encode; None = all.
+        augment: uint8 (b, 3, H, W), rows (b,) → images to encode instead; rows are positions in `index`.
         dtype: of the encoder's arithmetic, whatever surrounds the call: float32, or bfloat16 as autocast has it.
 
     Returns:
@@ -64,13 +53,14 @@ def extract_transformed(
         RuntimeError: the encoder changed while it was evaluated.
     """
     device = next(encoder.parameters()).device
+    index = torch.arange(len(split)) if index is None else index
     local = own_part(len(index))
     images = index.cpu()[local].to(split.image.device)  # copied here, once: a copy in each chunk waits for the device
     chunk = at_once(split.image)
     read = (Batch(split.image[image], split.label[image]) for image in images.split(chunk))
     with frozen(encoder), torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
         chunks = [
-            encoder(transform(batch.image, row)).float()
+            encoder(normalize(augment(batch.image, row))).float()
             for batch, row in zip(on_device(read, split, device), local.to(device).split(chunk), strict=True)
         ]
     device = home(device)
@@ -197,10 +187,10 @@ class EncodedImages(Images):
         rng, (height, width) = generator(self.device, self.seed, "augmented features", epoch), split.image.shape[-2:]
         drawn = used.draw(len(index), height, width, rng)
 
-        def transform(image: Tensor, rows: Tensor) -> Tensor:
-            return self.normalize(used.apply(image, chosen(drawn, rows)))
+        def augment(image: Tensor, rows: Tensor) -> Tensor:
+            return used.apply(image, chosen(drawn, rows))
 
-        return extract_transformed(self.encoder, split, transform, index, dtype=self.dtype)
+        return extract(self.encoder, split, self.normalize, index, augment=augment, dtype=self.dtype)
 
     def stream(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
         split, index = self.rows("train")

@@ -46,20 +46,21 @@ def choose_graphs(
     """
     if setting is False:
         return False
-    fused = isinstance(optimizer, LARS) or all(group.get("fused") for group in optimizer.param_groups)
-    on_host = any(isinstance(part, PerImage) for part in made_of)
-    for is_refused, sentence in (
-        (device.type != "cuda", "captures steps on a GPU: try graphs=false"),
-        (world_size() > 1, f"captures the steps of one process and there are {world_size()}: try graphs=false"),
-        (precision == "fp16", "cannot capture the loss scaling of precision=fp16: try precision=bf16"),
-        (grad_cache_chunk > 0, "cannot capture chunks, which restore random states: try grad_cache_chunk=0"),
-        (on_host, "cannot capture an augmentation on the CPU: try graphs=false"),
-        (not fused, "needs an optimizer with its state on the GPU: try optimizer.fused=true, or graphs=false"),
-    ):
-        if is_refused and setting == "auto":
-            return False
-        if is_refused:
-            raise ConfigError(f"graphs=true {sentence}")
+    can_be = (
+        device.type == "cuda"
+        and world_size() == 1
+        and precision != "fp16"  # the scaling of the loss is decided on the host
+        and grad_cache_chunk == 0  # chunks restore random states
+        and not any(isinstance(part, PerImage) for part in made_of)
+        and (isinstance(optimizer, LARS) or all(group.get("fused") for group in optimizer.param_groups))
+    )
+    if not can_be and setting == "auto":
+        return False
+    if not can_be:
+        raise ConfigError(
+            "graphs=true needs one process on a GPU, without fp16, chunks or an augmentation on the CPU, and an "
+            "optimizer with its state on the GPU: try graphs=auto"
+        )
     own = next((type(part) for part in made_of if type(part).__module__.split(".")[0] not in STEADY), None)
     if setting == "auto" and own is not None:
         print(f"steps could be faster: try graphs=true if {own.__name__} does the same in every step")

@@ -102,43 +102,36 @@ class Loader:
 
     def _main_indices(self, number: int, start: int) -> Iterator[Tensor]:
         """Images of the main batches from batch `start` on, without end: drawn again when an order is used up."""
-        if self.split.keyed and self.weights is None:
-            yield from self._keyed_indices(number, start)
         rng, per_pass = generator("cpu", self.seed, "order", number), len(self.split) // self.batch_size
         for k in count():
-            if self.weights is None:
-                order = torch.randperm(len(self.split), generator=rng)
+            order: Tensor | Order
+            if self.weights is not None:
+                order = torch.multinomial(self.weights, len(self.split), replacement=True, generator=rng)
+            elif self.split.keyed:
+                order = Order(len(self.split), self.seed, "order", number, k)
             else:
-                order = drawn(self.weights, len(self.split), rng)
-            order = move(order, self.split.image.device)
-            for i in range(max(0, start - k * per_pass), per_pass):
-                yield order[i * self.batch_size : (i + 1) * self.batch_size]
-
-    def _keyed_indices(self, number: int, start: int) -> Iterator[Tensor]:
-        """The same of an order that is a function of its key, in which nothing before `start` is drawn."""
-        per_pass = len(self.split) // self.batch_size
-        for k in count(start // per_pass):
-            order = Order(len(self.split), self.seed, "order", number, k)
+                order = torch.randperm(len(self.split), generator=rng)
             yield from self._in_order(order, self.batch_size, range(max(0, start - k * per_pass), per_pass))
-
-    def _in_order(self, order: Order, size: int, batches: range) -> Iterator[Tensor]:
-        """The rows of these batches of an order."""
-        for i in batches:
-            yield move(order.rows(i * size, (i + 1) * size), self.split.image.device)
 
     def _second_indices(self, number: int, start: int) -> Iterator[Tensor | None]:
         """Images of the second batches of an epoch, one entry for each step; None where there is no second batch."""
         if not self.second_batch_size:
             yield from [None] * (len(self) - start)
             return
-        if self.split.keyed:
-            order_of_all = Order(len(self.split), self.seed, "uniform", number)
-            yield from self._in_order(order_of_all, self.second_batch_size, range(start, len(self)))
-            return
-        order = torch.randperm(len(self.split), generator=generator("cpu", self.seed, "uniform", number))
-        order = move(order, self.split.image.device)
-        for i in range(start, len(self)):
-            yield order[i * self.second_batch_size : (i + 1) * self.second_batch_size]
+        key: tuple[object, ...] = (self.seed, "uniform", number)
+        order: Tensor | Order = Order(len(self.split), *key)
+        if not self.split.keyed:
+            order = torch.randperm(len(self.split), generator=generator("cpu", *key))
+        yield from self._in_order(order, self.second_batch_size, range(start, len(self)))
+
+    def _in_order(self, order: "Tensor | Order", size: int, batches: range) -> Iterator[Tensor]:
+        """The rows of these batches of an order of all rows, which may be a function of its key and no list."""
+        if isinstance(order, Tensor):
+            order = move(order, self.split.image.device)
+        for i in batches:
+            rows = slice(i * size, (i + 1) * size)
+            part = order[rows] if isinstance(order, Tensor) else order.rows(rows.start, rows.stop)
+            yield move(part, self.split.image.device)
 
     def _plain(self, index: Tensor | None) -> Batch | None:
         """This process's part of a second batch."""
@@ -208,18 +201,6 @@ def uploaded(batches: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
 def copy_stream(device: torch.device) -> torch.cuda.Stream:
     """The one stream of the process that copies to this device; the allocator keeps memory for each stream."""
     return torch.cuda.Stream(device)
-
-
-MOST_WEIGHTS = 2**24  # that torch.multinomial takes
-
-
-def drawn(weights: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """(n,) int64, numbers drawn with replacement in proportion to float64 weights (N,), of any N."""
-    if len(weights) <= MOST_WEIGHTS:
-        return torch.multinomial(weights, n, replacement=True, generator=generator)
-    ends = weights.cumsum(0)
-    places = torch.rand(n, dtype=torch.float64, generator=generator) * ends[-1]
-    return torch.searchsorted(ends, places, right=True).clamp_(max=len(weights) - 1)  # a product may round up
 
 
 MAX_RATIO = 10.0  # a rare image is drawn at most so many times as often as the most common

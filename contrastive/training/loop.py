@@ -12,6 +12,7 @@ from contrastive.training.checkpointer import ResumePoint
 from contrastive.training.hook import Hook, Training
 from contrastive.training.loader import Loader
 from contrastive.training.step import TrainStep
+from contrastive.training.step_log import recorded_failure
 
 
 def train(
@@ -62,7 +63,8 @@ def train(
                 factor = schedule(epoch + (done - 1) / n_batches, epochs)
                 for group in step.optimizer.param_groups:
                     group["lr"] = group["initial_lr"] * factor
-                output = step(batch, training.rng)
+                with recorded_failure(run):
+                    output = step(batch, training.rng)
                 training.move(epoch, done)
                 for hook in hooks.values():
                     hook.on_step(training, output)

@@ -14,6 +14,8 @@ from tqdm.notebook import tqdm as notebook_bar
 from contrastive.distributed.pool import is_in_pool
 from contrastive.distributed.process import is_main
 from contrastive.text import clock
+from contrastive.training.hook import Hook, Training
+from contrastive.training.step import StepOutput
 
 with warnings.catch_warnings(action="ignore", category=TqdmWarning):  # a notebook without ipywidgets gets lines
     from tqdm.auto import tqdm
@@ -23,8 +25,8 @@ PATIENCE, LONGEST_SILENCE = 5, 60  # seconds until a task is named, and between 
 SHOWN = {"train/loss": "loss {:#.3g}", "test/knn_top1": "kNN {:.1f}", "time/views_per_s": "{:,.0f} views/s"}
 
 
-class Progress:
-    """Shows the progress of the main process.
+class Progress(Hook):
+    """Shows how far training is, in the main process.
 
     A bar goes to the terminal, or to a notebook that has ipywidgets. Lines go to stdout unless both stdout and stderr
     are a terminal: `python train.py > log` shows the bar and writes the lines. Runs that share a terminal, as those of
@@ -32,60 +34,61 @@ class Progress:
 
     Args:
         name: of the run.
-        start: batches that are done already.
-        epochs: of the whole run.
-        per_epoch: batches.
         quiet: show nothing.
         before: what the encoder is called before the first batch.
     """
 
-    def __init__(
-        self, *, name: str, start: int, epochs: int, per_epoch: int, quiet: bool, before: str = "untrained"
-    ) -> None:
-        is_silent, is_notebook = quiet or not is_main() or epochs == 0, issubclass(tqdm, notebook_bar)
-        is_alone = not is_in_pool()
-        has_bar = not is_silent and is_alone and (is_notebook or sys.stderr.isatty())
-        self._prefix, self._before = "" if is_alone else f"{name}: ", before
+    def __init__(self, *, name: str, quiet: bool, before: str = "untrained") -> None:
+        self._prefix, self._quiet, self._before = f"{name}: " if is_in_pool() else "", quiet, before
+        self._shown, self._at = dict[str, str](), dict[str, int]()
+
+    def on_start(self, training: Training) -> None:
+        is_silent, is_notebook = self._quiet or training.epochs == 0, issubclass(tqdm, notebook_bar)
+        has_bar = not is_silent and not is_in_pool() and (is_notebook or sys.stderr.isatty())
         self._has_lines = not is_silent and not (has_bar and (is_notebook or sys.stdout.isatty()))
-        self._epochs, self._per_epoch, self._start = epochs, per_epoch, start
-        self._done, self._shown, self._at = start, dict[str, str](), dict[str, int]()
+        self._training, self._start = training, training.steps_done
         self._since = self._last_line = time.monotonic()
         self._bar = tqdm(
-            total=epochs * per_epoch,
-            initial=start,
+            total=training.epochs * len(training.loader),
+            initial=self._start,
             desc="pretraining",
             unit="batch",
             mininterval=1,
             disable=not has_bar,
         )
+        self._show()
 
-    def update(self) -> None:
-        """A batch is done."""
-        self._done += 1
+    def on_step(self, training: Training, output: StepOutput) -> None:
         self._bar.update()
         if time.monotonic() - self._last_line >= LONGEST_SILENCE:
             self._line()
+        self._show()
 
-    def show(self, metrics: dict[str, float]) -> None:
-        """There are new metrics: show those that have a place."""
-        for key, form in SHOWN.items():
-            if key in metrics:
-                self._shown[key], self._at[key] = form.format(metrics[key]), self._epoch
-        self._bar.set_postfix_str("  ".join([f"epoch {self._epoch}", *self._words()]))
-
-    def end_epoch(self, epoch: int) -> None:
-        """An epoch, counted from 1, is trained and evaluated."""
-        if epoch % line_every(self._epochs) == 0 or epoch == self._epochs:
+    def on_epoch(self, training: Training) -> None:
+        self._show()
+        done = training.epoch + 1
+        if done % line_every(training.epochs) == 0 or done == training.epochs:
             self._line()
+        if done == training.epochs:
+            self.close()  # what comes now is no training
 
     def close(self) -> None:
-        """Training is over, or has ended."""
         self._bar.close()
 
     @property
     def _epoch(self) -> int:
         """The one that is trained, counted from 1, or that has just ended; 0 before the first batch."""
-        return math.ceil(self._done / self._per_epoch)
+        return math.ceil(self._training.epochs_done)
+
+    def _show(self) -> None:
+        """Show the metrics before training, of a step or of an epoch that have a place, if there are new ones."""
+        metrics = self._training.metrics
+        if not metrics:
+            return
+        for key, form in SHOWN.items():
+            if key in metrics:
+                self._shown[key], self._at[key] = form.format(metrics[key]), self._epoch
+        self._bar.set_postfix_str("  ".join([f"epoch {self._epoch}", *self._words()]))
 
     def _words(self) -> list[str]:
         return [self._shown[key] + self._age(key) for key in SHOWN if key in self._shown]
@@ -101,12 +104,13 @@ class Progress:
         self._last_line = time.monotonic()
         if not self._has_lines:
             return
-        width = len(str(self._epochs))
-        seconds, n_left = self._last_line - self._since, self._epochs * self._per_epoch - self._done
-        left = f"{clock(seconds / max(1, self._done - self._start) * n_left)} left"
+        training, seconds = self._training, self._last_line - self._since
+        done = training.steps_done
+        n_left = training.epochs * len(training.loader) - done
+        left = f"{clock(seconds / max(1, done - self._start) * n_left)} left"
         end = left if n_left else f"trained in {clock(seconds)}"
-        epoch = f"{self._done / self._per_epoch:.4g}".rjust(width)
-        print("  ".join([f"{self._prefix}epoch {epoch}/{self._epochs}", *self._words(), end]), flush=True)
+        epoch = f"{training.epochs_done:.4g}".rjust(len(str(training.epochs)))
+        print("  ".join([f"{self._prefix}epoch {epoch}/{training.epochs}", *self._words(), end]), flush=True)
 
 
 @contextmanager
@@ -141,9 +145,5 @@ def announced(task: str, *, name: str = "") -> Iterator[None]:
 
 def line_every(epochs: int) -> int:
     """Epochs between lines: the first of 1, 2, 5, 10, 20, 50, ... that gives at most LINES of them."""
-    magnitude = 1
-    while True:
-        for step in (magnitude, 2 * magnitude, 5 * magnitude):
-            if epochs / step <= LINES:
-                return step
-        magnitude *= 10
+    steps = (factor * magnitude for magnitude in (1, 10, 100, 1_000, 10_000, 100_000) for factor in (1, 2, 5))
+    return next(step for step in steps if epochs / step <= LINES)

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from contrastive.augmentation.base import Augmentation, Side
 from contrastive.augmentation.callable import PerImage
-from contrastive.distributed.batch_norm import BatchNorm, convert_batch_norm, counted_together, counting, views_apart
+from contrastive.distributed.batch_norm import BatchNorm, convert_batch_norm, views_apart
 from contrastive.distributed.process import average_gradients, shard, world_size
 from contrastive.pairs.others import Others
 from contrastive.pairs.pairs import ALONE
@@ -78,7 +78,6 @@ class TrainStep:
     def __post_init__(self) -> None:
         self._augment: Callable[..., Tensor] = self.augmentation.apply
         self._network: Callable[..., dict[str, Tensor]] = self.network
-        self._counting = counting(self.encoder, self.head)  # before these are converted
         is_converted = self.views_forward == "per_view" or world_size() > 1
         self._norms = convert_batch_norm(self.encoder, self.head) if is_converted else []
         self._teacher_norms = convert_batch_norm(self.teacher.network) if is_converted and self.teacher else []
@@ -213,20 +212,17 @@ class TrainStep:
     def encode(self, views: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """`forward` of the whole batch, or of one chunk."""
         n_apart = len(views) if self.views_forward == "per_view" else 1
-        with views_apart(self._norms, n_apart), counted_together(self._counting, n_apart):
+        with views_apart(self._norms, n_apart):
             outputs = self._network(views.flatten(0, 1), names)
         return {name: value.unflatten(0, views.shape[:2]).transpose(0, 1) for name, value in outputs.items()}
 
     def network(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """Images (N, 3, h, w) → the outputs of these names, with N rows."""
         with self.autocast():
-            return self._outputs(self.normalize(x), names)
-
-    def _outputs(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
-        outputs: dict[str, Tensor] = {"features": self.encoder(x)}
-        if "projections" in names:
-            outputs["projections"] = self.head(outputs["features"])
-        return outputs
+            outputs: dict[str, Tensor] = {"features": self.encoder(self.normalize(x))}
+            if "projections" in names:
+                outputs["projections"] = self.head(outputs["features"])
+            return outputs
 
     def state(self) -> dict[str, Any]:
         """Everything a resumed run needs of the step: weights, optimizer, scaler."""

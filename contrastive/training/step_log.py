@@ -1,9 +1,7 @@
-"""Loss and gradient norm of each step since the last log line, and the stop where training has broken down."""
+"""The log of steps: a line of metrics every so many batches, and the stop where training has broken down."""
 
-import inspect
 import math
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median_low
@@ -16,54 +14,63 @@ from contrastive.config.messages import is_out_of_memory
 from contrastive.distributed.process import all_reduce_sum, world_size
 from contrastive.errors import ConfigError
 from contrastive.run.directory import RunDirectory
-from contrastive.training.loader import Loader
-from contrastive.training.objective import Objective
-from contrastive.training.step import StepOutput, TrainStep
+from contrastive.training.diagnostics import diagnose
+from contrastive.training.hook import Hook, Training
+from contrastive.training.step import StepOutput
 
 ABSURD = 1e6  # times the usual gradient norm, that of the steps around or of the last check, or 1 if that is less
-OWN = {
-    method.__code__
-    for method in (
-        TrainStep.__call__,
-        Objective.forward,
-        Objective.alone,
-        inspect.unwrap(Objective.diagnostics),
-        inspect.unwrap(Objective.chance),
-    )
-}  # what calls a loss
 ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
 
 
-class Window:
-    """Loss and gradient norm of each step since the last log line."""
+class StepLog(Hook):
+    """Logs loss, gradient norm, learning rate, speed and diagnostics of the steps since the last line.
 
-    def __init__(self, step: TrainStep, loader: Loader, run: RunDirectory) -> None:
-        self.step, self.loader, self.run = step, loader, run
+    Its state is part of `process_state`, because each process has its own.
+
+    Args:
+        every: batches between lines; the last batch of an epoch always has one.
+    """
+
+    def __init__(self, *, every: int) -> None:
+        self.every = every
         self.usual = math.inf  # gradient norm at the last check: with log_every=1 there are no steps around
 
-    def start_epoch(self, epoch: int) -> None:
-        """Count from the first step of this epoch on."""
-        self.epoch = epoch
+    def on_start(self, training: Training) -> None:
+        self.training = training
+        with recorded_failure(training.run):
+            self.chance = training.step.chance(training.loader.batch_size, training.loader.device)
+
+    def on_epoch_start(self, training: Training) -> None:
         self._reset()
 
     def _reset(self) -> None:
-        self.total, self.since = torch.zeros(2, device=self.loader.device), time.perf_counter()
+        self.total, self.since = torch.zeros(2, device=self.training.loader.device), time.perf_counter()
         self.steps: list[Tensor] = []
         self.n_restored = 0  # of the steps, those that an earlier process took
 
-    def add(self, output: StepOutput) -> None:
+    def on_step(self, training: Training, output: StepOutput) -> None:
+        """Count the step; if a line is due, check and log the steps since the last one.
+
+        Raises:
+            ConfigError: loss or gradient are no longer finite, or the gradient is absurdly large.
+        """
         self.steps.append(torch.stack([output.loss, output.grad_norm]))
         self.total = self.total + self.steps[-1]
+        if training.batch % self.every == 0 or training.ends_epoch:
+            self.check(output)
+            metrics = self._means() | self.chance | {"train/lr": training.step.optimizer.param_groups[0]["lr"]}
+            with recorded_failure(training.run):
+                metrics |= diagnose(training.step.objective, output)
+            training.log(metrics)
 
-    def check(self, done: int, output: StepOutput) -> None:
+    def check(self, output: StepOutput) -> None:
         """Stop at the first step whose loss or gradient is not finite, or whose gradient is absurdly large; waits for
         the device.
 
         With a loss scaler an infinite gradient only means that it skips the step.
 
         Args:
-            done: batches of this epoch so far.
-            output: of the last one.
+            output: of the last step.
 
         Raises:
             ConfigError: there is such a step; failure.json describes it.
@@ -75,9 +82,9 @@ class Window:
         median = median_low(finite or [1.0])
         limit = ABSURD * max(1.0, min(median, self.usual))
         for i, (loss, grad_norm) in enumerate(values):
-            is_skipped = self.step.scaler.is_enabled() and not math.isfinite(grad_norm)
+            is_skipped = self.training.step.scaler.is_enabled() and not math.isfinite(grad_norm)
             if not math.isfinite(loss) or not (is_skipped or grad_norm <= limit):
-                self._stop(done - len(values) + i, values[: i + 1], output)
+                self._stop(self.training.batch - len(values) + i, values[: i + 1], output)
         if finite:
             self.usual = median
 
@@ -89,10 +96,11 @@ class Window:
             values: [loss, gradient norm] of the steps up to it, from the last log line on.
             output: of the newest step, which comes after the one at fault or is it.
         """
-        loader, epoch, (loss, grad_norm) = self.loader, self.epoch, values[-1]
+        loader, run, epoch = self.training.loader, self.training.run, self.training.epoch
+        loss, grad_norm = values[-1]
         index = loader.indices(epoch, batch)
         what, value = ("gradient", grad_norm) if math.isfinite(loss) else ("loss", loss)
-        self.run.fail({
+        run.fail({
             "reason": f"{what} of {value:.0e}" if math.isfinite(value) else f"{what} not finite",
             "epoch": epoch + 1,
             "batch": batch + 1,
@@ -107,12 +115,13 @@ class Window:
         })  # fmt: skip
         raise ConfigError(
             f"the {what} became {value} in epoch {epoch + 1}, batch {batch + 1}; the last checkpoint is kept and "
-            f"{self.run.path / 'failure.json'} describes the batch: {ADVICE}"
+            f"{run.path / 'failure.json'} describes the batch: {ADVICE}"
         )
 
-    def close(self) -> dict[str, float]:
+    def _means(self) -> dict[str, float]:
         """The means over steps and processes; starts the next window."""
-        n, views = len(self.steps), self.loader.views_per_step(self.step.n_views)
+        n, training = len(self.steps), self.training
+        views = training.loader.views_per_step(training.step.n_views)
         loss, grad_norm = (all_reduce_sum(self.total) / (n * world_size())).tolist()  # waits for the device
         views_per_s = (n - self.n_restored) * views / (time.perf_counter() - self.since)
         self._reset()
@@ -124,10 +133,10 @@ class Window:
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        self.total = state["total"].to(self.loader.device)
-        self.steps = [step.to(self.loader.device) for step in state["steps"]]
+        self.total = state["total"].to(self.training.loader.device)
+        self.steps = [step.to(self.training.loader.device) for step in state["steps"]]
         self.n_restored = len(self.steps)
-        self.usual = state.get("usual", math.inf)  # older checkpoints lack it
+        self.usual = state["usual"]
 
 
 def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int) -> None:
@@ -145,14 +154,13 @@ def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int
 
 @contextmanager
 def recorded_failure(run: RunDirectory) -> Iterator[None]:
-    """Write failure.json about an exception of the body that passes through the loss or a step, unless memory, a file,
-    the GPU or another process may be why: a run that the machine ended says nothing about its loss."""
+    """Write failure.json about an exception of the body, which calls the loss, unless memory, a file, the GPU or
+    another process may be why: a run that the machine ended says nothing about its loss."""
     try:
         yield
     except Exception as error:
         is_of_machine = isinstance(error, OSError) or is_out_of_memory(error) or "CUDA error" in str(error)
-        passed = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
-        if not is_of_machine and world_size() == 1 and not passed.isdisjoint(OWN):
+        if not is_of_machine and world_size() == 1:
             run.fail({"reason": " ".join(f"{type(error).__name__}: {error}".split())})
         raise
 
