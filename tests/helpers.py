@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from PIL import Image
+from torch import Tensor, nn
 
+from contrastive.augmentation.compose import Compose
 from contrastive.config.compose import run_name  # the module also registers the resolver
 from contrastive.config.identity import COMPONENTS, OPTIONAL, config_hash
 from contrastive.config.settings import Settings
@@ -30,6 +32,7 @@ from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import write_result
+from contrastive.training.features import EncodedImages
 from contrastive.training.step import TrainStep
 from contrastive.types import Data, Features
 from tests import forked
@@ -175,6 +178,12 @@ def feature_sets(train: Features, val: Features, test: Features) -> FeatureSets:
     """The input of evaluators for these features; the bank is train and val together."""
     bank = Features(torch.cat([train.h, val.h]), torch.cat([train.label, val.label]))
     return FeatureSets(bank=bank, train=train, val=val, test=test, n_classes=4)
+
+
+def encoded(encoder: nn.Module, data: Data, normalize: Callable[[Tensor], Tensor], **options: Any) -> EncodedImages:
+    """What evaluators read of an encoder; without another dataset."""
+    options = {"augmentation": Compose(ops={}), "seed": 0, "load_other": lambda name: data} | options
+    return EncodedImages(encoder=encoder, data=data, normalize=normalize, **options)
 
 
 def write_image_folder(root: Path, *, seed: int = 0, n: int = 20) -> Path:

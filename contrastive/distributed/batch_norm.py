@@ -38,13 +38,17 @@ class StepBatchNorm(BatchNorm):
             return torch.cat([super(StepBatchNorm, self).forward(view) for view in x.chunk(self.n_views)])
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(self.n_views)
-        views = x.unflatten(0, (self.n_views, -1))
-        out, mean, variance = _ByOperations.apply(views, self.weight, self.bias, self.eps)
-        self._update_running_stats(mean, variance, world_size() * x.numel() / mean.numel())
-        x = cast(Tensor, out.flatten(0, 1))  # here: a view from inside is refused by layers that work in place
+        x = self._by_operations(x)
         for layer in self.children():
             x = layer(x)
         return x
+
+    def _by_operations(self, x: Tensor) -> Tensor:
+        views = x.unflatten(0, (self.n_views, -1))
+        out, mean, variance = _ByOperations.apply(views, self.weight, self.bias, self.eps)
+        self._update_running_stats(mean, variance, world_size() * x.numel() / mean.numel())
+        # Flattened here: what a Function returns must be no view, or layers that work in place refuse it.
+        return cast(Tensor, out.flatten(0, 1))
 
     @torch.no_grad()
     def _update_running_stats(self, mean: Tensor, variance: Tensor, n: float) -> None:

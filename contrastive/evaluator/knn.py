@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import check_above
+from contrastive.errors import check_above, check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, topk_accuracy
 from contrastive.types import Features
@@ -76,6 +76,7 @@ class KNN(Evaluator):
     every: int = 5
 
     def __post_init__(self) -> None:
+        check_at_least("evaluator.knn.k", self.k, 1, example=20)
         check_above("evaluator.knn.temperature", self.temperature, 0, example=0.5)
         self.protocol = (
             f"cosine, k={self.k} (at most a tenth of the bank), weights exp(cos/{self.temperature:g}), "

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.knn import KNN
 from contrastive.evaluator.linear import Linear
@@ -22,7 +23,7 @@ class Transfer(Evaluator):
         max_iter: of the linear probe, see `Linear`.
 
     Raises:
-        ConfigError: a dataset that cannot be loaded.
+        ConfigError: a dataset that is named twice, or cannot be loaded.
     """
 
     needs_labels = False  # of the data of the run
@@ -36,6 +37,11 @@ class Transfer(Evaluator):
     max_iter: int = 100
 
     def __post_init__(self) -> None:
+        if len({data_key(name) for name in self.datasets}) < len(self.datasets):
+            raise ConfigError(
+                f"evaluator.transfer.datasets={list(self.datasets)} names one twice: "
+                "try each once, and folders whose last names differ"
+            )
         self.probes: dict[str, Evaluator] = {
             "knn": KNN(k=self.k, temperature=self.temperature),
             "linear": Linear(l2=self.l2, max_iter=self.max_iter),

@@ -160,7 +160,7 @@ class Objective(nn.Module):
             for term in terms:
                 term.curves = metrics  # the call adds its own
                 value = self._value(term, batch)
-                term.curves = None
+                term.curves = term.index = None
                 if self.regularizer is not None:
                     metrics[f"terms/{term.name}"] = value
         return metrics

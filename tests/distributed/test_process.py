@@ -29,10 +29,10 @@ from contrastive.experiment.build import build as build_experiment
 from contrastive.experiment.make import make
 from contrastive.gathering import gather
 from contrastive.seeding import generator
-from contrastive.training.features import AugmentedFeatures, StreamedFeatures, extract
+from contrastive.training.features import extract
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Data, Split
-from tests.helpers import TERMS, TINY
+from tests.helpers import TERMS, TINY, encoded
 
 pytestmark = [
     pytest.mark.slow,
@@ -242,8 +242,8 @@ def features():
 
 def augmented_features():
     torch.manual_seed(0)
-    encoder, options = make("encoder/resnet18", width=2), {"augmentation": make("augmentation/simclr"), "seed": 0}
-    return AugmentedFeatures(encoder, batch(), torch.arange(N - 1), normalize=lambda x: x, **options)(3).h
+    data = SimpleNamespace(pretrain=batch().select(torch.arange(N - 1)))
+    return encoded(make("encoder/resnet18", width=2), data, lambda x: x).augmented(3, make("augmentation/simclr")).h
 
 
 def layer_trained_along():
@@ -261,8 +261,8 @@ def streamed_features():
     encoder, split, rows = make("encoder/resnet18", width=2), batch(), torch.arange(N)
     options = {"classes": ("a", "b", "c"), "mean": (0.0,) * 3, "std": (1.0,) * 3}
     data = Data(pretrain=split, probe_train=rows[:11], probe_val_index=rows[5:], test=split, **options)
-    stream = StreamedFeatures(encoder, data, lambda x: x.float() / 255, seed=0)
-    parts = [*stream.train(5, 3, None), *stream.train(5, 3, make("augmentation/supcon")), *stream.val()]
+    images = encoded(encoder, data, lambda x: x.float() / 255)
+    parts = [*images.stream(5, 3, None), *images.stream(5, 3, make("augmentation/supcon")), *images.stream_val()]
     return [(part.h, part.label) for part in parts]
 
 

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
-from contrastive.evaluator.bias_audit import BiasAudit
 from contrastive.evaluator.dfr import DFR, balanced
 from contrastive.evaluator.linear import Linear
 from contrastive.types import Features
@@ -72,9 +70,3 @@ def test_the_strength_is_judged_by_images_that_were_not_fitted() -> None:
 def test_the_weights_are_the_mean_of_several_draws() -> None:
     data = sets(features(200, 0.1, 1))
     assert not torch.equal(DFR(draws=1)(data).predictions[""], DFR(draws=5)(data).predictions[""])
-
-
-def test_the_audit_reports_its_groups() -> None:
-    BiasAudit(reported="dfr").check_names(["linear", "dfr"])
-    with pytest.raises(ConfigError, match=r"evaluator\.dfr\.draws"):
-        DFR(draws=0)

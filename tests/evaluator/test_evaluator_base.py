@@ -84,19 +84,6 @@ def test_what_is_no_figure_is_answered_with_what_to_write(answer, said):
         evaluate({"odd": Fixed(answer)}, FEATURES)
 
 
-def test_an_evaluator_says_how_it_measures():
-    class Silent(Evaluator):
-        def __call__(self, features: FeatureSets) -> dict[str, float]:
-            return {"top1": 1.0}
-
-    with pytest.raises(ConfigError, match="evaluator mine does not say how it measures: try protocol = "):
-        evaluate({"mine": Silent()}, FEATURES)
-
-
-def test_a_single_test_image_has_no_uniformity():
-    assert AlignmentUniformity()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(1, 2))).test == {}
-
-
 def test_alignment_and_uniformity_equal_a_loop_over_pairs():
     rng = torch.Generator().manual_seed(0)
     test = Features(torch.randn(20, 5, generator=rng), torch.randint(-1, 3, (20,), generator=rng))

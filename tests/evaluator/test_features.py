@@ -5,8 +5,9 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
-from contrastive.training.features import at_once, extract, extract_feature_sets
+from contrastive.training.features import at_once, extract
 from contrastive.types import Data, Split
+from tests.helpers import encoded
 
 
 def split(n: int) -> Split:
@@ -34,18 +35,12 @@ def test_extraction_freezes_the_encoder_and_restores_its_mode():
     torch.testing.assert_close(features.h, net.eval()(split(7).image / 255))
 
 
-def test_features_are_float32_whatever_the_precision_of_training():
-    net = encoder()
-    exact = extract(net, split(7), normalize).h
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(extract(net, split(7), normalize).h, exact)
-
-
-def test_features_of_bf16_arithmetic_are_float32_and_near():
+def test_features_are_float32_and_of_the_arithmetic_that_is_asked_for():
     net = encoder()
     exact, near = (extract(net, split(700), normalize, dtype=dtype).h for dtype in (torch.float32, torch.bfloat16))
-    assert near.dtype == torch.float32
-    assert not torch.equal(near, exact)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(extract(net, split(700), normalize).h, exact)
+    assert near.dtype == torch.float32 and not torch.equal(near, exact)
     assert torch.nn.functional.cosine_similarity(near, exact).mean() > 0.999
 
 
@@ -75,13 +70,15 @@ def test_every_set_holds_the_features_of_its_images(shared):
         std=(1.0,) * 3,
     )
     net = encoder()
-    features = extract_feature_sets(net, data, normalize)
+    features = encoded(net, data, normalize).feature_sets()
     h = extract(net, pretrain, normalize).h
     for part, index in ((features.bank, labeled), (features.train, rest), (features.val, held)):
         torch.testing.assert_close(part.h, h[index])
         assert torch.equal(part.label, pretrain.label[index])
     torch.testing.assert_close(features.test.h, extract(net, data.test, normalize).h)
     assert features.n_classes == 3
+    without = encoded(net, data, normalize).feature_sets(with_training=False)
+    assert len(without.bank.h) == len(without.train.h) == len(without.val.h) == 0 < len(without.test.h)
 
 
 def test_features_that_are_not_finite_are_refused():

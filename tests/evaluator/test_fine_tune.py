@@ -7,12 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.augmentation.compose import Compose
-from contrastive.errors import ConfigError
-from contrastive.evaluator.base import EncoderWithImages, FeatureSets, Scores
+from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.fine_tune import FineTune
-from contrastive.training.features import extract_feature_sets
 from contrastive.types import Data, Split
-from tests.helpers import blobs, feature_sets
+from tests.helpers import encoded
 
 SHORT = {"epochs": 4, "min_steps": 30, "batch_size": 16, "flip": 0.0}
 
@@ -44,8 +42,7 @@ def normalize(x: Tensor) -> Tensor:
 
 
 def features_of(encoder: nn.Module, data: Data) -> FeatureSets:
-    sets = extract_feature_sets(encoder, data, normalize)
-    return replace(sets, encoder=EncoderWithImages(encoder, data, normalize))
+    return encoded(encoder, data, normalize).feature_sets()
 
 
 @pytest.fixture
@@ -97,15 +94,10 @@ def test_fine_tune_selects_on_validation_only(data, encoder):
 def test_every_split_shows_its_own_images(data, encoder):
     held_out = replace(data, probe_val_index=None, probe_val_split=stripes(10, 2))
     for case in (data, held_out):
-        images = EncoderWithImages(encoder, case, normalize)
+        images = encoded(encoder, case, normalize)
         rows = torch.tensor([3, 1])
-        assert torch.equal(images.images("train", rows), normalize(data.pretrain.image[[23, 21]]))
-        assert torch.equal(images.images("val", rows), normalize(case.probe_val.image[rows]))
-        assert torch.equal(images.images("test", rows), normalize(data.test.image[rows]))
+        assert torch.equal(images.plain("train", rows), normalize(data.pretrain.image[[23, 21]]))
+        assert torch.equal(images.plain("val", rows), normalize(case.probe_val.image[rows]))
+        assert torch.equal(images.plain("test", rows), normalize(data.test.image[rows]))
         plain = images.views(rows, Compose(ops={}), torch.Generator())
         assert torch.allclose(plain, normalize(data.pretrain.image[[23, 21]]))
-
-
-def test_features_alone_are_refused():
-    with pytest.raises(ConfigError, match="try evaluator=linear"):
-        FineTune()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2)))

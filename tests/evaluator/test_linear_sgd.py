@@ -13,52 +13,47 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from contrastive.dataset.shard.order import Order
-from contrastive.errors import ConfigError
 from contrastive.evaluator import linear_sgd
-from contrastive.evaluator.base import FeatureSets, FeatureStream
-from contrastive.evaluator.linear import Linear
+from contrastive.evaluator.base import FeatureSets
 from contrastive.evaluator.linear_sgd import Layers, LinearSGD
-from contrastive.experiment.build import build
 from contrastive.experiment.make import make
-from contrastive.experiment.run import features, run_experiment
+from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training import features as extraction
-from contrastive.training.features import StreamedFeatures, extract, feature_sets
+from contrastive.training.features import EncodedImages, extract
 from contrastive.types import Data, Features, Split
-from tests.helpers import TINY, blobs
-from tests.helpers import feature_sets as sets_of
+from tests.helpers import TINY, blobs, encoded, feature_sets
 
 CROP = LinearSGD().augmentation
 
 
-class Given(FeatureStream):
-    """Features that are given: batches of `train` in the order that they have."""
+class Given:
+    """Stands for `Images`, with features that are given: batches of `train` in the order that they have."""
 
     def __init__(self, train: Features, val: Features) -> None:
         self.all, self.held, self.asked = train, val, []
 
-    @property
-    def n_train(self) -> int:
-        return len(self.all.h)
+    def rows(self, split: str) -> tuple[None, torch.Tensor]:
+        return None, self.all.label
 
-    def train(self, batch_size: int, n_batches: int, augmentation: object) -> Iterator[Features]:
+    def stream(self, batch_size: int, n_batches: int, augmentation: object) -> Iterator[Features]:
         self.asked.append((batch_size, n_batches, augmentation))
         for i in range(n_batches):
-            start = i % (self.n_train // batch_size) * batch_size
+            start = i % (len(self.all.h) // batch_size) * batch_size
             yield self.all[torch.arange(start, start + batch_size)]
 
-    def val(self) -> Iterator[Features]:
+    def stream_val(self) -> Iterator[Features]:
         return (self.held[rows] for rows in torch.arange(len(self.held.h)).split(7))
 
 
 def given(noise: float = 1.0) -> FeatureSets:
     train, val, test = (blobs(n, seed, noise) for seed, n in enumerate((64, 20, 40)))
-    return replace(sets_of(train, val, test), stream=Given(train, val))
+    return replace(feature_sets(train, val, test), images=Given(train, val))
 
 
 def by_hand(sets: FeatureSets, lr: float, *, steps: int, size: int, decay: float = 0.0) -> tuple[list, list]:
     """Scores of val and test: cross-entropy's gradient and SGD with momentum 0.9, written out in float64."""
-    train, seen = sets.stream.all, torch.zeros(0, 8, dtype=torch.float64)
+    train, seen = sets.images.all, torch.zeros(0, 8, dtype=torch.float64)
     weight, speed = torch.zeros(4, 9, dtype=torch.float64), torch.zeros(4, 9, dtype=torch.float64)
     for t in range(steps):
         rows = (torch.arange(size) + t * size) % (len(train.h) // size * size)
@@ -77,7 +72,7 @@ def test_the_steps_are_those_by_hand(decay):
     sets, rates, made = given(1.5), (1e-3, 3.0), []
     with mock.patch.object(linear_sgd, "Layers", lambda *a, **k: made.append(Layers(*a, **k)) or made[0]):
         found = LinearSGD(lr=rates[::-1], weight_decay=decay, epochs=2.0, batch_size=16)(sets)
-    assert sets.stream.asked == [(16, 8, CROP)]
+    assert sets.images.asked == [(16, 8, CROP)]
     scores = [by_hand(sets, lr, steps=8, size=16, decay=decay) for lr in rates]
     for mine, (_, expected) in zip(made[0].scores(sets.test.h), scores, strict=True):
         torch.testing.assert_close(mine.double(), expected, rtol=1e-4, atol=1e-5)
@@ -91,12 +86,7 @@ def test_a_fraction_of_an_epoch_and_few_images():
     sets = given()
     for epochs, size, asked in ((0.5, 16, (16, 2)), (0.01, 16, (16, 1)), (3.0, 512, (64, 3))):
         LinearSGD(epochs=epochs, batch_size=size, augment=False)(sets)
-        assert sets.stream.asked[-1] == (*asked, None)
-
-
-def test_features_without_images_are_refused():
-    with pytest.raises(ConfigError, match="try evaluator=linear"):
-        LinearSGD()(replace(given(), stream=None))
+        assert sets.images.asked[-1] == (*asked, None)
 
 
 def normalize(x: torch.Tensor) -> torch.Tensor:
@@ -121,37 +111,37 @@ def images(n: int, *, own_val: bool = False) -> Data:
     )
 
 
-def stream(data: Data, seed: int = 5) -> StreamedFeatures:
+def stream(data: Data, seed: int = 5) -> EncodedImages:
     torch.manual_seed(0)
-    return StreamedFeatures(make("encoder/resnet18", width=2).train(), data, normalize, seed=seed)
+    return encoded(make("encoder/resnet18", width=2).train(), data, normalize, seed=seed)
 
 
 def test_batches_follow_the_keyed_order_of_each_epoch():
     data = images(30)  # 24 of them to train on
     source = stream(data)
     h = extract(source.encoder, data.pretrain, normalize).h
-    found = list(source.train(7, 8, None))
+    found = list(source.stream(7, 8, None))
     for i, batch in enumerate(found):
         epoch, k = divmod(i, 3)
         order = Order(24, 5, "probe order", epoch)
         rows = data.probe_train[order.rows(7 * k, 7 * k + 7)]
         torch.testing.assert_close(batch.h, h[rows])
         assert torch.equal(batch.label, data.pretrain.label[rows]) and (batch.label >= 0).all()
-    again = list(source.train(7, 8, None))
+    again = list(source.stream(7, 8, None))
     assert all(torch.equal(mine.h, theirs.h) for mine, theirs in zip(again, found, strict=True))
-    assert not torch.allclose(next(stream(data, seed=6).train(7, 8, None)).h, found[0].h)
+    assert not torch.allclose(next(stream(data, seed=6).stream(7, 8, None)).h, found[0].h)
     assert source.encoder.training  # as it was
 
 
 def test_views_depend_on_the_seed_and_the_number_of_the_batch():
     data, source = images(30), stream(images(30))
-    found = list(source.train(7, 2, CROP))
+    found = list(source.stream(7, 2, CROP))
     for i, batch in enumerate(found):
         rows = data.probe_train[Order(24, 5, "probe order", 0).rows(7 * i, 7 * i + 7)]
         drawn = CROP.draw(7, 8, 8, generator("cpu", 5, "probe views", i))
         expected = source.encoder.eval()(CROP.apply(data.pretrain.image[rows], drawn))
         torch.testing.assert_close(batch.h, expected)
-    assert not torch.allclose(found[0].h, next(source.train(7, 2, None)).h)
+    assert not torch.allclose(found[0].h, next(source.stream(7, 2, None)).h)
 
 
 @pytest.mark.parametrize("own_val", [False, True])
@@ -159,19 +149,12 @@ def test_validation_images_come_once_each(own_val, monkeypatch):
     monkeypatch.setattr(extraction, "CHUNK", 4)
     data = images(30, own_val=own_val)
     source = stream(data)
-    parts = list(source.val())
+    parts = list(source.stream_val())
     assert [len(part.label) for part in parts] == [4, 2]
     torch.testing.assert_close(
         torch.cat([part.h for part in parts]), extract(source.encoder, data.probe_val, normalize).h
     )
     assert torch.equal(torch.cat([part.label for part in parts]), data.probe_val.label)
-
-
-def test_an_encoder_that_changes_is_an_error():
-    source = stream(images(30))
-    source.encoder.eval = lambda: source.encoder  # stays in training mode: BatchNorm's statistics move
-    with pytest.raises(RuntimeError, match="frozen encoder changed"):
-        list(source.train(7, 2, None))
 
 
 def memory(x: torch.Tensor) -> int:
@@ -205,10 +188,11 @@ def test_no_more_is_held_for_more_images(augment, monkeypatch):
     net, peaks = nn.Sequential(nn.Flatten(), nn.Linear(192, 64)), []
     for n in (100, 100, 1000):  # the first call makes what torch keeps
         data = images(n)
-        source = StreamedFeatures(net, data, normalize, seed=0)
-        sets = sets_of(*(Features(torch.zeros(6, 64), torch.zeros(6).long()),) * 3)
+        sets = feature_sets(*(Features(torch.zeros(6, 64), torch.zeros(6).long()),) * 3)
         with Peak() as held:
-            LinearSGD(epochs=1.0, batch_size=20, augment=augment)(replace(sets, n_classes=3, stream=source))
+            LinearSGD(epochs=1.0, batch_size=20, augment=augment)(
+                replace(sets, n_classes=3, images=encoded(net, data, normalize))
+            )
         peaks.append(held.peak)
     assert peaks[2] == peaks[1] > 20 * 64 * 4
 
@@ -222,21 +206,3 @@ def test_no_features_of_training_images_are_extracted_for_it_alone(composed, tmp
     assert set(result["test"]) == {"linear_sgd_top1", "linear_sgd_top5", "rankme"}
     assert set(result["val"]) == {"linear_sgd_top1"} and list(result["untrained"]) == ["rankme"]
     assert "SGD" in result["protocol"]["linear_sgd"]
-
-
-def test_sets_without_training_images_are_empty():
-    net, data = nn.Sequential(nn.Flatten(), nn.Linear(192, 4)), images(30)
-    options = {"augmentation": CROP, "seed": 0, "load_other": lambda name: data}
-    sets = feature_sets(net, data, normalize, with_training=False, **options)
-    assert sets.bank.h.shape == sets.train.h.shape == sets.val.h.shape == (0, 4) and sets.test.h.shape == (6, 4)
-    assert len(feature_sets(net, data, normalize, **options).bank.h) == 30
-
-
-@pytest.mark.slow
-def test_on_digits_it_is_as_good_as_the_regression(composed):
-    experiment = build(composed("dataset.size=8", "encoder.width=4", *TINY[-2:]))
-    sets = features(experiment, {"linear": Linear()})
-    found = LinearSGD(epochs=50, augment=False)(sets)
-    expected = Linear()(sets)
-    assert found.test["top1"] == pytest.approx(expected.test["top1"], abs=2)
-    assert found.val["top1"] == pytest.approx(expected.val["top1"], abs=2)

@@ -1,6 +1,7 @@
 """The encoder on other datasets, by made features."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from contrastive.evaluator.base import FeatureSets
 from contrastive.evaluator.knn import KNN
@@ -19,7 +20,9 @@ def test_figures_are_those_of_both_probes_with_these_settings_on_each_dataset():
         return others[name]
 
     settings = {"k": 3, "temperature": 0.1}, {"l2": (1e3,), "max_iter": 7}
-    scores = Transfer(datasets=tuple(others), **settings[0], **settings[1])(replace(own, transfer=transfer))
+    scores = Transfer(datasets=tuple(others), **settings[0], **settings[1])(
+        replace(own, images=SimpleNamespace(transfer=transfer))
+    )
     assert asked == ["digits", "/my/cats"]
     for key, features in (("digits", others["digits"]), ("cats", own)):
         for name, probe in (("knn", KNN(**settings[0])), ("linear", Linear(**settings[1]))):

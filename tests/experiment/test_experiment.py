@@ -122,13 +122,13 @@ class Own(Hook):
 @pytest.fixture
 def dtypes(monkeypatch):
     """The precision of each extraction of features, as a run makes them."""
-    dtypes, feature_sets = [], run_module.feature_sets
+    dtypes, made = [], run_module.EncodedImages
 
-    def recorded(*arguments, **options):
+    def recorded(**options):
         dtypes.append(options["dtype"])
-        return feature_sets(*arguments, **options)
+        return made(**options)
 
-    monkeypatch.setattr(run_module, "feature_sets", recorded)
+    monkeypatch.setattr(run_module, "EncodedImages", recorded)
     return dtypes
 
 

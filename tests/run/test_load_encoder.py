@@ -26,10 +26,10 @@ from contrastive.export.huggingface import model_card
 from contrastive.head.mlp import MLP
 from contrastive.run.foreign import read_tensors
 from contrastive.run.weights import read_weights, save_run_weights, save_weights
-from contrastive.training.features import extract, extract_feature_sets
+from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
 from contrastive.types import Data
-from tests.helpers import SOUND_CONFIG, SOUND_ENVIRONMENT
+from tests.helpers import SOUND_CONFIG, SOUND_ENVIRONMENT, encoded
 
 NODE = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
 HEAD_NODE = {"_target_": "contrastive.head.mlp.MLP", "hidden_dim": None, "out_dim": 8}
@@ -104,7 +104,7 @@ def test_the_shipped_encoder_has_the_figures_of_its_card():
     metadata = read_weights(SHIPPED / "digits/model.safetensors").metadata
     assert (metadata["command"], metadata["image_size"]) == ("train.py loss=debiased_pos tau_plus=0.1", [16, 16])
     assert metadata["data"] == fingerprint(digits)
-    sets = extract_feature_sets(encoder, digits, Normalize(transform.mean, transform.std))
+    sets = encoded(encoder, digits, Normalize(transform.mean, transform.std)).feature_sets()
     for name, evaluator in {"knn": make("evaluator/knn", k=20), "linear": make("evaluator/linear")}.items():
         figure = evaluator(sets).test["top1"]
         assert figure == pytest.approx(metadata["metrics"][f"{name}_top1"], abs=0.6)  # two of 359 images

@@ -124,10 +124,10 @@ def test_it_is_on_held_out_images_where_there_are_some(composed, tmp_path, words
 
 def test_a_bias_that_training_lacks_is_left_out(composed, tmp_path):
     experiment = build(composed(*TINY, "dataset=biased_digits", "loss=bias_balanced"))
-    assert loss_of_unseen(experiment)
+    assert loss_of_unseen(experiment, None)
     other = replace(experiment.data.test, bias=experiment.data.test.bias + 5)
     unseen = replace(experiment, data=replace(experiment.data, test=other))
-    assert loss_of_unseen(unseen) == {}
+    assert loss_of_unseen(unseen, None) == {}
 
 
 def test_curves_of_a_loss_with_state_are_its_own(composed):

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import multiprocessing
 import os
 import pty
@@ -39,20 +40,40 @@ def test_a_run_of_many_epochs_prints_ten_to_twenty_lines():
     assert all(epochs // n <= LINES for epochs, n in every.items())
 
 
-def train(shown: Progress, epochs: int, per_epoch: int) -> None:
-    with contextlib.closing(shown):
-        for epoch in range(1, epochs + 1):
-            for _ in range(per_epoch):
-                shown.update()
-            shown.show({"train/loss": 5.4321, "time/views_per_s": 1290.4, "pairs/alignment": 1.0})
-            shown.show({"test/knn_top1": 47.14})
-            shown.end_epoch(epoch)
+class Place:
+    """Of a training."""
+
+    def __init__(self, epochs: int, per_epoch: int) -> None:
+        self.epochs, self.loader, self.epoch, self.batch, self.metrics = epochs, range(per_epoch), 0, 0, {}
+
+    @property
+    def steps_done(self) -> int:
+        return self.epoch * len(self.loader) + self.batch
+
+    @property
+    def epochs_done(self) -> float:
+        return self.steps_done / len(self.loader)
+
+
+def train(
+    epochs: int, per_epoch: int, *, knn: tuple[int, ...] = (), first: float | None = None, name="a run", **options
+):
+    """Show a training with kNN before it and after some epochs."""
+    shown, place = Progress(name=name, **{"quiet": False, **options}), Place(epochs, per_epoch)
+    place.metrics = {} if first is None else {"test/knn_top1": first}
+    shown.on_start(place)
+    for place.epoch in range(epochs):
+        for place.batch in range(1, per_epoch + 1):
+            place.metrics = {"train/loss": 5.4321, "time/views_per_s": 1290.4, "pairs/alignment": 1.0}
+            shown.on_step(place, None)
+        place.metrics = {"test/knn_top1": 47.14} if place.epoch + 1 in knn else {}
+        shown.on_epoch(place)
 
 
 def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    train(Progress(name="a run", start=0, epochs=50, per_epoch=2, quiet=False), 50, 2)
+    train(50, 2, knn=range(1, 51))
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
     assert re.fullmatch(r"epoch  5/50  loss 5\.43  kNN 47\.1  1,290 views/s  \d+ (h|min) \d\d (min|s) left", lines[0])
@@ -60,22 +81,16 @@ def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):
 
 
 def test_a_slow_epoch_gets_lines_of_its_own(capsys, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(name="a run", start=0, epochs=2, per_epoch=4, quiet=False)
-    shown.show({"train/loss": 1.0})
-    for _ in range(3):
-        now[0] += 40
-        shown.update()
-    assert capsys.readouterr().out == "epoch 0.5/2  loss 1.00  4 min 00 s left\n"
+    clock = itertools.count(step=20)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    train(2, 4)
+    assert re.search(r"^epoch 0.75/2  loss 5.43  1,290 views/s  \d min \d\d s left$", capsys.readouterr().out, re.M)
 
 
-def test_a_figure_from_before_training_says_what_the_encoder_was(capsys):
-    shown = Progress(name="a run", start=0, epochs=1, per_epoch=1, quiet=False, before="as loaded")
-    shown.show({"test/knn_top1": 95.26})
-    shown.update()
-    shown.end_epoch(1)
-    assert "kNN 95.3 (as loaded)" in capsys.readouterr().out
+def test_a_figure_says_of_which_encoder_it_is(capsys):
+    train(3, 2, first=31.2, knn=(2,), before="as loaded")
+    words = [line.split("  ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert words == ["kNN 31.2 (as loaded)", "kNN 47.1", "kNN 47.1 (epoch 2)"]
 
 
 def test_what_takes_long_is_named_and_named_again(capsys, monkeypatch):
@@ -103,7 +118,7 @@ def test_each_evaluator_is_announced():
 
 
 def test_quiet_shows_nothing(capsys):
-    train(Progress(name="a run", start=0, epochs=2, per_epoch=2, quiet=True), 2, 2)
+    train(2, 2, quiet=True)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
 
@@ -145,5 +160,5 @@ def test_a_terminal_shows_a_bar_that_counts_batches(tmp_path):
 
 def test_parallel_lines_begin_with_the_name_of_the_run(capsys, monkeypatch):
     monkeypatch.setattr(multiprocessing.current_process(), "name", pool.NAME)
-    train(Progress(name="loss=nt_xent", start=0, epochs=2, per_epoch=2, quiet=False), 2, 2)
+    train(2, 2, name="loss=nt_xent")
     assert all(line.startswith("loss=nt_xent: epoch ") for line in capsys.readouterr().out.splitlines())

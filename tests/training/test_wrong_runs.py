@@ -3,7 +3,6 @@
 import copy
 import math
 import time
-from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,16 +11,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastive import DebiasedNeg, NTXent, SupCon, pretrain
+from contrastive import DebiasedNeg, NTXent, SupCon
 from contrastive.bits import pack, unpack
 from contrastive.errors import ConfigError
-from contrastive.evaluator.probes import accuracies
 from contrastive.experiment.build import build
 from contrastive.experiment.summary import finished
 from contrastive.training.precision import make_convolutions_safe
-from contrastive.training.progress import Progress
 from contrastive.training.step import StepOutput
-from contrastive.training.window import Window
+from contrastive.training.step_log import StepLog
 from tests.helpers import TINY
 
 
@@ -40,6 +37,28 @@ def experiment(composed):
     return build(composed(*TINY, "precision=bf16"))
 
 
+def output(norm: float) -> StepOutput:
+    return StepOutput(torch.tensor(1.0), torch.tensor(norm), SimpleNamespace(outputs={}), None)
+
+
+def step_log(experiment, path=None, record: dict[str, object] | None = None) -> StepLog:
+    """At the beginning of the first epoch."""
+    log, run = StepLog(every=100), SimpleNamespace(path=path, fail=(record or {}).update)
+    log.training = SimpleNamespace(
+        step=experiment.step, loader=experiment.loader, run=run, epoch=0, batch=0, ends_epoch=False
+    )
+    log.on_epoch_start(log.training)
+    return log
+
+
+def after(log: StepLog, *grad_norms: float) -> StepLog:
+    """The log after steps with these gradient norms."""
+    for norm in grad_norms:
+        log.training.batch += 1
+        log.on_step(log.training, output(norm))
+    return log
+
+
 def stops(
     experiment, tmp_path, grad_norms: list[float], *, before: float | None = None, new_epoch: bool = False
 ) -> str:
@@ -48,21 +67,18 @@ def stops(
     Args:
         before: that of a step before the last log line. new_epoch: whether that line ended an epoch.
     """
-    record: dict[str, object] = {}
-    window = Window(experiment.step, experiment.loader, SimpleNamespace(path=tmp_path, fail=record.update))
-    window.start_epoch(0)
-    for norm in ([] if before is None else [before]) + grad_norms:
-        output = StepOutput(torch.tensor(1.0), torch.tensor(norm), SimpleNamespace(outputs={}), None)
-        window.add(output)
-        if norm == before:
-            window.check(1, output)
-            window.close()
-            if new_epoch:
-                window.start_epoch(1)
+    record: dict[str, object] = {"batch": 0}
+    log = step_log(experiment, tmp_path, record)
+    if before is not None:
+        after(log, before).check(output(before))
+        log._means()
+        if new_epoch:
+            log.training.epoch, log.training.batch = 1, 0
+            log.on_epoch_start(log.training)
     try:
-        window.check(len(grad_norms), output)
+        after(log, *grad_norms).check(output(grad_norms[-1]))
     except ConfigError as error:
-        assert record["batch"] in range(1, len(grad_norms) + 1)
+        assert record["batch"] in range(1, len(grad_norms) + 2)
         return str(error)
     return ""
 
@@ -81,44 +97,20 @@ def test_a_gradient_is_absurd_from_a_million_times_the_usual_one_on(experiment, 
     assert "batch 3" in stops(experiment, tmp_path, [usual, usual, 1.1 * limit])
 
 
-def test_a_resume_inside_an_epoch_knows_the_usual_gradient(experiment):
-    before, after = (Window(experiment.step, experiment.loader, SimpleNamespace()) for _ in range(2))
-    for window in (before, after):
-        window.start_epoch(0)
-    output = StepOutput(torch.tensor(1.0), torch.tensor(3.0), SimpleNamespace(outputs={}), None)
-    before.add(output)
-    before.check(1, output)
-    after.load(before.state())
-    assert after.usual == 3.0
-
-
-@pytest.mark.slow
-def test_all_epochs_of_a_training_share_one_window(monkeypatch, tmp_path):
-    seen, start_epoch = [], Window.start_epoch
-    monkeypatch.setattr(Window, "start_epoch", lambda self, epoch: (seen.append(self), start_epoch(self, epoch)))
-    pretrain(*TINY, "epochs=2", f"hydra.run.dir={tmp_path / 'run'}")
-    assert len(seen) == 2
-    assert seen[0] is seen[1]
-
-
 @pytest.mark.parametrize("new_epoch", [False, True])
 def test_an_absurd_gradient_alone_between_two_log_lines_stops_the_run(experiment, tmp_path, new_epoch):
     assert "the gradient became" in stops(experiment, tmp_path, [2e15], before=3.0, new_epoch=new_epoch)
 
 
-def test_the_speed_after_a_resume_leaves_out_the_steps_of_the_process_before(experiment):
-    before, after = (Window(experiment.step, experiment.loader, SimpleNamespace()) for _ in range(2))
-    output = StepOutput(torch.tensor(1.0), torch.tensor(1.0), SimpleNamespace(outputs={}), None)
-    for window in (before, after):
-        window.start_epoch(0)
-    for _ in range(9):
-        before.add(output)
-    after.load(before.state())
+def test_a_resume_inside_an_epoch_knows_the_steps_before_but_not_as_its_own_speed(experiment):
+    before, resumed = after(step_log(experiment), *[3.0] * 9), step_log(experiment)
+    before.check(output(3.0))
+    resumed.load(before.state())
+    assert resumed.usual == 3.0
     time.sleep(0.05)
-    after.add(output)
-    metrics = after.close()
+    metrics = after(resumed, 1.0)._means()
     assert metrics["time/views_per_s"] <= experiment.loader.views_per_step(2) / 0.05
-    assert metrics["train/loss"] == 1.0
+    assert (metrics["train/loss"], metrics["train/grad_norm"]) == (1.0, pytest.approx(2.8))
 
 
 def test_large_gradients_that_are_usual_do_not_stop_the_run(experiment, tmp_path):
@@ -160,20 +152,6 @@ def test_convolutions_of_a_run_in_bf16_are_safe(experiment):
     assert kinds == {"SafeConv2d"}
 
 
-def test_knn_of_an_earlier_epoch_is_shown_with_its_epoch(capsys):
-    with closing(Progress(name="a run", start=0, epochs=3, per_epoch=2, quiet=False)) as progress:
-        progress.show({"test/knn_top1": 31.2})
-        for epoch in (1, 2, 3):
-            for _ in range(2):
-                progress.update()
-            progress.show({"train/loss": 5.0})
-            if epoch == 2:
-                progress.show({"test/knn_top1": 47.1})
-            progress.end_epoch(epoch)
-    words = [line.split("  ")[2] for line in capsys.readouterr().out.splitlines()]
-    assert words == ["kNN 31.2 (untrained)", "kNN 47.1", "kNN 47.1 (epoch 2)"]
-
-
 def test_an_encoder_that_got_worse_is_said_where_the_test_images_tell(tmp_path):
     def said(name, n_before, n_after, n=160):
         bits = {
@@ -199,12 +177,6 @@ def test_the_share_of_a_class_that_most_images_have_is_said(tmp_path, experiment
     assert ("test images are" in finished(tmp_path, result)) == bool(share)
 
 
-def test_top5_of_five_classes_is_left_out():
-    label = torch.tensor([0, 1, 2])
-    assert set(accuracies(torch.randn(3, 5), label)) == {"top1"}
-    assert set(accuracies(torch.randn(3, 6), label)) == {"top1", "top5"}
-
-
 class RandomLoss(NTXent):
     """Draws when it is made, as a loss with initial parameters does."""
 
@@ -224,13 +196,7 @@ def test_bits_are_packed_and_unpacked():
     bits = (torch.rand(359, generator=torch.Generator().manual_seed(0)) < 0.9).numpy()
     assert (unpack(pack(bits)) == bits).all()
     assert len(pack(bits)) < 90
-    for text in (
-        "",
-        "3:",
-        "x:eJw=",
-        pack(bits).replace("359", "3"),
-        pack(bits).replace("359", "999999999999"),
-        pack(bits).replace("359", "-8"),
-    ):
+    others = [pack(bits).replace("359", n) for n in ("3", "999999999999", "-8")]
+    for text in ("", "3:", "x:eJw=", *others):
         with pytest.raises(ValueError):  # noqa: PT011  (whatever is wrong with it)
             unpack(text)
