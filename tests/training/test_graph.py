@@ -97,7 +97,8 @@ SOUND = {
 @pytest.mark.parametrize(
     "change",
     [
-        {"device": torch.device("cpu")}, {"precision": "fp16"}, {"grad_cache_chunk": 64}, {"made_of": [PerImage(transform="x.y", function=str)]},
+        {"device": torch.device("cpu")}, {"precision": "fp16"}, {"grad_cache_chunk": 64},
+        {"made_of": [PerImage(transform="x.y", function=str)]},
         {"optimizer": torch.optim.Adam([nn.Parameter(torch.zeros(1))])}, {"processes": 2},
     ],
     ids=str,
