@@ -1,6 +1,6 @@
 """Accuracy of every class, for data with unequal classes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ class ClassAudit(Evaluator):
     """
 
     protocol = "predictions of the probes before it, test accuracy of each class; last epoch"
+    every: int = field(default=0, init=False)
 
     def check_names(self, before: list[str]) -> None:
         if not before:

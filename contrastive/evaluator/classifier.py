@@ -1,11 +1,14 @@
 """The classifier that a supervised loss trains along with the encoder."""
 
+from dataclasses import dataclass, field
+
 import torch
 
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import accuracies, topk_accuracy
 
 
+@dataclass(kw_only=True)
 class Classifier(Evaluator):
     """Accuracy of the linear classifier trained along; nothing where the loss trains none.
 
@@ -14,6 +17,7 @@ class Classifier(Evaluator):
     """
 
     protocol = "the linear classifier trained along with the encoder, plain logits; last epoch"
+    every: int = field(default=0, init=False)
 
     @torch.no_grad()
     def __call__(self, features: FeatureSets) -> Scores:
