@@ -173,7 +173,6 @@ class NoHook:
         (f"+hook.mine={{_target_:{__name__}.NoHook}}", "try from contrastive.training.hook import Hook"),
         (f"+hook.diary={{_target_:{__name__}.Diary,scale:fast}}", "hook.diary.scale must be a number, got fast"),
         (f"+hook._target_={__name__}.Diary", "try '# @package hook.NAME' as its first line"),
-        ("+hook.diary=3", r"must be a YAML with a _target_, got 3: try hook=\[my_hook\]"),
     ],
 )
 def test_what_is_no_hook_is_one_sentence(composed, word, said):
