@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
@@ -89,17 +88,3 @@ def test_two_unordered_pairs_of_each_kind_are_needed():
     label[3], bias[3] = 0, 1  # (2, 3) is the second aligned pair
     assert regularizer(h, label, bias) > 0
     assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 0}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"weight": -1.0}, "try weight=1.0"),
-        ({"momentum": 1.0}, "try momentum=0.9"),
-        ({"variance_floor": 0.0}, "try variance_floor=0.001"),
-        ({"semantics": "literal"}, "try semantics=released"),
-    ],
-)
-def test_what_fairkl_refuses(options, message):
-    with pytest.raises(ConfigError, match=message):
-        make("regularizer/fairkl", **options)

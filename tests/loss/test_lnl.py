@@ -1,10 +1,8 @@
 """LNL: the entropy moves the encoder alone, the cross-entropy the adversary and, reversed, the encoder."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 
-from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.make import make
 from contrastive.seeding import generator
@@ -41,8 +39,3 @@ def test_a_step_moves_the_adversary_and_the_encoder(composed):
     before = [p.detach().clone() for p in adversary.parameters()]
     experiment.step(next(experiment.loader.epoch(0)), generator("cpu", 0))
     assert not any(torch.equal(p, q) for p, q in zip(adversary.parameters(), before, strict=True))
-
-
-def test_lnl_refuses_a_negative_weight():
-    with pytest.raises(ConfigError, match=r"try weight=0\.01"):
-        make("regularizer/lnl", weight=-1.0)
