@@ -5,8 +5,6 @@
 An interrupted run goes on with the command that started it. Figures of finished runs: contrastive report.
 """
 
-import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -87,17 +85,8 @@ def knn_cells(runs: Sequence[Run]) -> list[str]:
 
 
 def print_rows(rows: list[list[str]]) -> None:
-    """Aligned columns, the path last. On a terminal a path that is too long loses its middle; in a pipe nothing."""
+    """Aligned columns, the path last."""
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    room = shutil.get_terminal_size().columns - sum(widths) - 6 if sys.stdout.isatty() else None
     for state, epoch, figure, path in rows:
-        line = f"{epoch:>{widths[1]}}  {figure:>{widths[2]}}  {shortened(path, room)}"
+        line = f"{epoch:>{widths[1]}}  {figure:>{widths[2]}}  {path}"
         show(f"{marked(f'{state:{widths[0]}}', COLORS.get(state, 'bold'))}  {line}")
-
-
-def shortened(text: str, width: int | None) -> str:
-    """The text with … for its middle where it is wider than the room."""
-    if width is None or len(text) <= width or width < 3:
-        return text
-    tail = 2 * (width - 1) // 3
-    return f"{text[: width - 1 - tail]}…{text[-tail:]}"

@@ -64,11 +64,6 @@ def test_no_operations_leave_images_as_they_are():
     assert Compose(ops={"blur": None}) == Compose(ops={})
 
 
-def test_entry_without_target_is_refused():
-    with pytest.raises(ConfigError, match=r"try '\+augmentation\.ops\.blur=\{_target_: "):
-        Compose(ops={"blur": {"p": 0.5}})
-
-
 def test_parameters_are_per_image_and_from_the_generator():
     x = pixels(1).repeat(64, 1, 1, 1)
     first, again, other = (SimCLR()(x, generator("cpu", seed)) for seed in (1, 1, 2))

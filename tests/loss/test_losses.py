@@ -131,15 +131,14 @@ def test_an_estimate_above_zero_and_below_its_floor_is_reported_too():
     ("name", "arguments", "said"),
     [
         ("loss/nt_xent", {"temperature": 0}, "try temperature="),
-        ("loss/nt_xent", {"temperature": torch.nn.Parameter(torch.tensor(0.1))}, r"try loss\.temperature = t on"),
         ("loss/debiased_neg", {"tau_plus": 1.5}, "try tau_plus="),
         ("loss/debiased_pos", {"tau_plus": 0}, "try tau_plus="),
-        ("loss/debiased_pos", {"semantics": "both"}, "try semantics="),
-        ("loss/debiased_neg", {"aggregation": "sum"}, "try aggregation="),
+        ("loss/debiased_pos", {"semantics": "both"}, "try loss.semantics=paper"),
+        ("loss/debiased_neg", {"aggregation": "sum"}, "try loss.aggregation="),
         ("loss/rince", {"temperature": 0.005, "q": 1.0}, "try temperature="),
-        ("loss/soft_supcon", {"weights": [[1, 2]]}, "try weights"),
-        ("loss/soft_supcon", {"weights": [[1, 2], [3, 1]]}, "try weights"),
-        ("loss/soft_supcon", {"weights": [[1, -1], [-1, 1]]}, "try weights"),
+        ("loss/soft_supcon", {"weights": [[1, 2]]}, r"try loss\.weights="),
+        ("loss/soft_supcon", {"weights": [[1, 2], [3, 1]]}, r"try loss\.weights="),
+        ("loss/soft_supcon", {"weights": [[1, -1], [-1, 1]]}, r"try loss\.weights="),
         ("regularizer/lnl", {"weight": -1.0}, r"try weight=0\.01"),
         ("regularizer/fairkl", {"weight": -1.0}, "try weight=1.0"),
         ("regularizer/fairkl", {"momentum": 1.0}, "try momentum=0.9"),
@@ -150,6 +149,11 @@ def test_an_estimate_above_zero_and_below_its_floor_is_reported_too():
 def test_arguments_out_of_range_are_refused(name, arguments, said):
     with pytest.raises(ConfigError, match=said):
         make(name, **arguments)
+
+
+def test_a_learned_temperature_is_set_on_the_finished_loss() -> None:
+    with pytest.raises(ConfigError, match=r"must be a number at first, got Parameter: try loss\.temperature = t on"):
+        NTXent(temperature=torch.nn.Parameter(torch.tensor(0.1)))
 
 
 def test_what_a_loss_cannot_take_is_refused_with_a_way_out():

@@ -108,12 +108,6 @@ def test_no_run_ends_in_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "try python train.py" in capsys.readouterr().err
 
 
-def test_a_long_path_is_cut_on_a_terminal_alone() -> None:
-    short = runs.shortened("outputs/digits/nt_xent/seed=0", 20)
-    assert len(short) == 20 and short.startswith("outputs") and short.endswith("t/seed=0") and "…" in short
-    assert runs.shortened("a" * 500, None) == "a" * 500
-
-
 def test_color_is_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     show(marked("done", "green"))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
