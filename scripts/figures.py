@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plot import add_legend, new_figure, plot_mean, write_figure
+from plot import add_legend, marker_of, new_figure, plot_mean, write_figure
 from tables.sweeps import read_sweeps
 
 from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.report.collect import runs_record
-from contrastive.report.curves import COLORS, Series, colors_of, label, marker_of, read_series
+from contrastive.report.curves import COLORS, Series, colors_of, label, read_series
 from contrastive.report.record import read_record
 from contrastive.run.files import read_config
 from contrastive.run.run import read_run

@@ -6,7 +6,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.report.curves import marker_of
+from contrastive.report.curves import COLORS
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -16,6 +16,7 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 PANEL = (3.2, 2.6)  # inches
+MARKERS = "osD^vP*X<>"
 
 
 def new_figure(n_panels: int) -> tuple[Any, list[Any]]:
@@ -81,3 +82,8 @@ def write_figure(figure: Any, paths: list[Path]) -> None:
         with atomic(path) as part:
             figure.savefig(part, dpi=200, format=path.suffix[1:])
     plt.close(figure)
+
+
+def marker_of(color: str) -> str:
+    """Matplotlib's marker of a color, by which print without color tells rows apart."""
+    return MARKERS[COLORS.index(color) % len(MARKERS)]

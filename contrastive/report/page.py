@@ -100,7 +100,7 @@ def section(record: Record, charts: ModuleType, figures: Grid | None = None) -> 
         "title": record["title"],
         "dataset": dataset_of(record),
         "colors": row_colors(record),
-        "missing": missing_runs(record),
+        "missing": [],
         "preset": record["preset"],
         "note": record["note"],
         "facts": facts(record),
@@ -145,21 +145,6 @@ def row_colors(record: Record) -> dict[str, str]:
     rows = {row["name"]: method_and_setting(row, record)[0] for row in record["rows"] if row["runs"]}
     colors = colors_of(list(dict.fromkeys(rows.values())))
     return {name: colors[method] for name, method in rows.items()}
-
-
-def missing_runs(record: Record) -> list[str]:
-    """Rows without a run, and seeds that other rows have; quoted rows are never run."""
-    rows = [row for row in record["rows"] if row["overrides"]]
-    seeds = {row["name"]: {run["seed"] for run in row["runs"]} for row in rows}
-    # of most rows: a single row may have been given more
-    counts = [seed for own in seeds.values() for seed in own]
-    usual = {seed for seed in counts if 2 * counts.count(seed) > len([own for own in seeds.values() if own])}
-    lacking = {name: sorted(usual - own) for name, own in seeds.items()}
-    return [
-        name if not seeds[name] else f"{name}, seed {', '.join(map(str, lacking[name]))}"
-        for name in seeds
-        if not seeds[name] or lacking[name]
-    ]
 
 
 def differences(record: Record) -> dict[str, Any]:

@@ -7,16 +7,15 @@ runs. So are the curves of the page to look at.
 import json
 import lzma
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from contrastive.bits import unpack
 from contrastive.distributed.processor import processor_of
 from contrastive.errors import ConfigError
 from contrastive.schema import misfit
 
 Figures = dict[str, float]  # {metric: value}
-LARGEST = 1e15  # number that is read
 
 
 class CurveRecord(TypedDict):
@@ -94,95 +93,36 @@ class Record(TypedDict):
     rows: list[RowRecord]
     environments: list[EnvironmentRecord]
     protocols: list[dict[str, str]]
-    comparison: NotRequired[dict[str, Any]]  # see `study.record`
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """The record of a table or of a comparison; None if the file holds something else.
+    """The record of a table or of a comparison on one data set; None if the file holds something else.
 
     Raises:
         ConfigError: the file cannot be read, or the record lacks what is printed today.
     """
-    record = parsed(path)
-    if not isinstance(record, dict) or not {"table", "rows", "metrics"} <= record.keys():
-        return None
-    check_whole(path, record_misfit(record))
-    return record
+    return read_typed(path, {("table", "rows", "metrics"): Record})
 
 
-def parsed(path: Path) -> Any:
-    """The content of a JSON, which may be compressed.
+def read_typed(path: Path, kinds: Mapping[tuple[str, str, str], Any]) -> dict[str, Any] | None:
+    """A JSON, which may be compressed, of one of these types; None if the file holds something else.
+
+    Args:
+        kinds: {keys by which a type is known: the type}.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: the file cannot be read, or is not of its type.
     """
     try:
-        text = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_text()
-        return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number)
+        record = json.loads(lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_text())
     except (OSError, ValueError, RecursionError, lzma.LZMAError) as error:
         raise ConfigError(f"{path} cannot be read ({error}): try another copy of it") from error
-
-
-def check_whole(path: Path, place: str | None) -> None:
-    """Raise ConfigError for the place of a record that is not as it must be."""
-    if place is not None:
+    kind = next((own for keys, own in kinds.items() if isinstance(record, dict) and {*keys} <= record.keys()), None)
+    if kind is None:
+        return None
+    if (place := misfit(record, kind)) is not None:
         raise ConfigError(f"{path} is damaged or of an older version ({place}): try another copy of it")
-
-
-def record_misfit(record: Any) -> str | None:
-    """The first place of a JSON that is not as a `Record` has it, a name or number that its lists lack among them."""
-    if (place := misfit(record, Record)) is not None:
-        return place
-    names = {row["name"] for row in record["rows"]}
-    for claim in record["claims"]:
-        if not ({claim["better"], claim["worse"]} <= names and claim["metric"] in record["metrics"]):
-            return f"a claim on {claim['better']} and {claim['worse']}"
-    for row in record["rows"]:
-        for run in row["runs"]:
-            for key in ("environment", "protocol"):
-                if not 0 <= run[key] < len(record[f"{key}s"]):
-                    return f"{key} {run[key]} of {row['name']}"
-            if (place := run_misfit(run)) is not None:
-                return f"{place} of {row['name']}, seed {run['seed']}"
-        for key, curve in row["published_curves"].items():
-            if not _is_curve(curve):
-                return f"published curve {key} of {row['name']}"
-    return None
-
-
-def run_misfit(run: RunRecord) -> str | None:
-    """What no run gives: a curve of other epochs than values, or of no epoch, and images that are none."""
-    epochs = run["settings"].get("epochs", "")
-    if not epochs.isdecimal() or (run["curves"] and int(epochs) == 0):
-        return "epochs"
-    if lacking := next((key for key, curve in run["curves"].items() if not _is_curve(curve)), None):
-        return f"curve {lacking}"
-    return "images" if not all(map(are_bits, run.get("correct", {}).values())) else None
-
-
-def _is_curve(curve: CurveRecord) -> bool:
-    return len(curve["epoch"]) == len(curve["value"]) > 0
-
-
-def are_bits(text: str) -> bool:
-    """Whether it tells which images are right, see `bits.pack`."""
-    try:
-        unpack(text)
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
-def _number(text: str) -> float:
-    """A number of a JSON.
-
-    Raises:
-        ValueError: no run gives such a number.
-    """
-    value = int(text) if text.removeprefix("-").isdecimal() and len(text) < 20 else float(text)
-    if not abs(value) <= LARGEST:
-        raise ValueError(f"{text} is no figure")
-    return value
+    return dict(record)
 
 
 def shown_metrics(record: dict[str, Any]) -> list[str]:
@@ -201,13 +141,6 @@ def correct_name(metric: str) -> str:
 def device_of(record: dict[str, Any], run: dict[str, Any]) -> str:
     """The kind of processor that a run of a record trained on."""
     return processor_of(record["environments"][run["environment"]])
-
-
-def is_best_test(row: dict[str, Any], metric: str) -> bool:
-    """Whether a row's figures of a metric are those of the epoch that was best on the test split."""
-    if metric.startswith("audit.reported"):
-        return any("best_test" in run["audit"].get("reported", {}).get("read_out", "") for run in row["runs"])
-    return "best_test" in metric
 
 
 def look_up(result: dict[str, Any], metric: str) -> float | None:

@@ -26,8 +26,7 @@ from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
 from contrastive.run.files import FAILURE, read_result
-from contrastive.run.provenance import module_hashes
-from contrastive.run.run import Run, done_already, replaced_sources
+from contrastive.run.run import Run
 from contrastive.text import clock, counted
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
@@ -96,18 +95,6 @@ def this_device(overrides: list[str]) -> tuple[bool, str]:
 def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
     """One run on each GPU; without any one on each core: two of one thread train more than one of two threads."""
     return n_cores() if on_cpu else max(1, len(gpus))
-
-
-def is_done(run: Run, compose: Compose, folders: Sequence[Path] = ()) -> bool:
-    """Whether the run is finished and whole, with the configuration, the files and the modules of one's own that it has
-    now; these are looked for in `folders`, too."""
-    if read_result(run.path) is None:  # which is quick
-        return False
-    config = Settings.from_config(compose(run.overrides)).to_dict()
-    with importable([Path.cwd(), *folders]):
-        own = module_hashes(config)
-    done = done_already(run.path, config)
-    return done is not None and own == done.environment["modules"] and not replaced_sources(done)
 
 
 def run_here(

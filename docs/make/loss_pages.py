@@ -28,7 +28,7 @@ from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.report.frame import record_frame
 from contrastive.report.judge import interval_text
-from contrastive.report.record import is_best_test, read_record
+from contrastive.report.record import read_record
 from contrastive.report.statistics import paired_estimate
 from contrastive.run.figures import lower_is_better
 from contrastive.study.compare.outcome import AS_IT_COMES
@@ -36,7 +36,7 @@ from contrastive.study.render.files import RECORD
 from contrastive.text import clock, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-from tables.claims import claim_text, judge_claims
+from tables.claims import claim_text, is_best_test, judge_claims
 from tables.spec import STUDIES, config_dirs, folder_name, read_table, table_paths
 
 ROOT = Path(__file__).resolve().parents[2]

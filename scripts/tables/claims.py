@@ -6,7 +6,6 @@ from typing import Any
 from contrastive.report.frame import record_frame
 from contrastive.report.grid import Column, Grid
 from contrastive.report.judge import MIN_SEEDS, interval_text, judge
-from contrastive.report.record import is_best_test
 
 LEGEND = (
     "Effects are mean differences over common seeds. better: the first row is, by more than the gap, 0 unless given. "
@@ -104,3 +103,10 @@ def published_number(text: str) -> float | None:
     """The number at the start of a published figure such as `74.3 ± 0.2`; None when there is none."""
     number = re.match(r"-?\d+(\.\d+)?", text)
     return float(number[0]) if number else None
+
+
+def is_best_test(row: dict[str, Any], metric: str) -> bool:
+    """Whether a row's figures of a metric are those of the epoch that was best on the test split."""
+    if metric.startswith("audit.reported"):
+        return any("best_test" in run["audit"].get("reported", {}).get("read_out", "") for run in row["runs"])
+    return "best_test" in metric

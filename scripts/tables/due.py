@@ -7,9 +7,12 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config.compose import importable
 from contrastive.config.identity import key_of
+from contrastive.config.settings import Settings
 from contrastive.run.files import read_result
-from contrastive.run.run import Run, read_run
+from contrastive.run.provenance import module_hashes
+from contrastive.run.run import Run, done_already, read_run, replaced_sources
 from contrastive.study.jobs import Compose, minutes_of
 from contrastive.text import format_grid
 from tables.spec import Table, folder_name
@@ -148,3 +151,15 @@ def missing_data(dataset: dict[str, Any]) -> str:
         return ""
     where = 'PATH and add ARGS="dataset.root=PATH"' if dataset.get("root") is None else root
     return f"data missing: put {what} into {where}"
+
+
+def is_done(run: Run, compose: Compose, folders: Sequence[Path] = ()) -> bool:
+    """Whether the run is finished and whole, with the configuration, the files and the modules of one's own that it has
+    now; these are looked for in `folders`, too."""
+    if read_result(run.path) is None:  # which is quick
+        return False
+    config = Settings.from_config(compose(run.overrides)).to_dict()
+    with importable([Path.cwd(), *folders]):
+        own = module_hashes(config)
+    done = done_already(run.path, config)
+    return done is not None and own == done.environment["modules"] and not replaced_sources(done)

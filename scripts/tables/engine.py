@@ -32,7 +32,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
 from contrastive.run.run import Run
-from contrastive.study.jobs import Compose, TimeLeft, composer, default_jobs, is_done, run_here, this_device
+from contrastive.study.jobs import Compose, TimeLeft, composer, default_jobs, run_here, this_device
 from contrastive.study.record import read_compared
 from contrastive.study.render.files import check_folder, record_files
 from contrastive.text import counted, show
@@ -41,6 +41,7 @@ from tables.due import (
     dataset_node,
     expected_minutes,
     finished_minutes,
+    is_done,
     missing_of,
     runs_of,
     tables_text,

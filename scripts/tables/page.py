@@ -14,7 +14,7 @@ from contrastive.report.facts import facts_table, heading, metric_column, minute
 from contrastive.report.frame import record_frame
 from contrastive.report.grid import N_COLUMNS, Column, Grid, as_csv
 from contrastive.report.page import document, methods_of, section
-from contrastive.report.record import as_json, is_best_test
+from contrastive.report.record import as_json
 from contrastive.report.templates.fill import chart_module
 from contrastive.study.render.page import compared_section, verdict_section
 from contrastive.verdict import VERDICTS
@@ -22,6 +22,7 @@ from tables.claims import (
     LEGEND,
     claim_text,
     claims_grid,
+    is_best_test,
     is_published_setting,
     judge_claims,
     published_heading,
@@ -203,6 +204,22 @@ def table_section(record: Record, charts: ModuleType) -> Record:
     }
     return {
         **section(record, charts, grid(record)),
+        "missing": missing_runs(record),
         "claims": claims if judged else None,
         "sweeps": [sweep_chart(entries, methods, record["metrics"]) for entries in sweeps.values()],
     }
+
+
+def missing_runs(record: Record) -> list[str]:
+    """Rows without a run, and seeds that other rows have; quoted rows are never run."""
+    rows = [row for row in record["rows"] if row["overrides"]]
+    seeds = {row["name"]: {run["seed"] for run in row["runs"]} for row in rows}
+    # of most rows: a single row may have been given more
+    counts = [seed for own in seeds.values() for seed in own]
+    usual = {seed for seed in counts if 2 * counts.count(seed) > len([own for own in seeds.values() if own])}
+    lacking = {name: sorted(usual - own) for name, own in seeds.items()}
+    return [
+        name if not seeds[name] else f"{name}, seed {', '.join(map(str, lacking[name]))}"
+        for name in seeds
+        if not seeds[name] or lacking[name]
+    ]

@@ -16,12 +16,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from contrastive.report.curves import COLORS, marker_of
+from contrastive.report.curves import COLORS
 from contrastive.report.record import read_record
 from contrastive.report.statistics import paired_estimate
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-from plot import new_figure, write_figure
+from plot import marker_of, new_figure, write_figure
 from tables.kept import study_records
 
 HERE = Path(__file__).resolve().parent

@@ -1,6 +1,8 @@
 """Rows of a figure have colors and markers of their own, in their order."""
 
-from contrastive.report.curves import COLORS, MARKERS, colors_of, marker_of
+from plot import MARKERS, marker_of
+
+from contrastive.report.curves import COLORS, colors_of
 
 
 def test_rows_of_a_figure_differ_and_keep_their_colors_as_rows_are_added() -> None:

@@ -1,23 +1,61 @@
-"""Which runs of a table are due: what is missing, how long the rest takes."""
+"""Which runs of a table are due: what is done, what is missing, how long the rest takes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from tables.due import expected_minutes, finished_minutes, hours_left, missing_data, tables_text
+from tables.due import expected_minutes, finished_minutes, hours_left, is_done, missing_data, tables_text
 from tables.spec import read_table, table_paths
 
-from contrastive.study.jobs import Run
-from tests.helpers import write_finished
+from contrastive.config.paths import CONFIGS
+from contrastive.config.settings import Settings
+from contrastive.files import file_hash
+from contrastive.run.files import write_config
+from contrastive.run.run import Run
+from tests.helpers import SOUND_CONFIG, write_finished
 
 
 def run_of(path: Path, seed: int = 0, row: str = "A") -> Run:
     return Run(row=row, overrides=("loss=nt_xent", f"seed={seed}"), path=path / f"seed={seed}")
 
 
-def finish(run: Run, *, processor: str = "X", seconds: float = 60) -> None:
-    write_finished(run.path, config={}, environment={"device": processor}, time={"seconds": seconds})
+def finish(run: Run, *, processor: str = "X", seconds: float = 60, **config: Any) -> None:
+    write_finished(run.path, config=config, environment={"device": processor}, time={"seconds": seconds})
+    write_config(run.path, SOUND_CONFIG | config)
+
+
+def test_done_is_a_result_of_the_same_configuration(tmp_path):
+    one = run_of(tmp_path)
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        cfg = compose("train", [*one.overrides, "epochs=3"])
+    assert not is_done(one, lambda overrides: cfg)
+    finish(one, **Settings.from_config(cfg).to_dict() | {"device": "cuda"})
+    seen = []
+    assert is_done(one, lambda overrides: seen.append(overrides) or cfg)
+    assert seen == [("loss=nt_xent", "seed=0")]
+    environment = json.loads((one.path / "environment.json").read_text())
+    for own, is_same in (({"my_loss": "edited since"}, False), ({}, True)):
+        (one.path / "environment.json").write_text(json.dumps({**environment, "modules": own}))
+        assert is_done(one, lambda overrides: cfg) == is_same
+    weights = tmp_path / "start.safetensors"
+    weights.write_bytes(b"first")
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        started = compose("train", [*one.overrides, "epochs=3", f"encoder.weights={weights}"])
+    finish(one, **Settings.from_config(started).to_dict())
+    (one.path / "environment.json").write_text(json.dumps({**environment, "weights": file_hash(weights)}))
+    assert is_done(one, lambda overrides: started)
+    weights.write_bytes(b"trained again")
+    assert not is_done(one, lambda overrides: started)
+    finish(one, **Settings.from_config(cfg).to_dict())
+    seen.clear()
+    cfg.epochs = 4
+    assert not is_done(one, lambda overrides: cfg)
+    cfg.epochs = 3
+    (one.path / "result.json").write_text("null")
+    assert not is_done(one, lambda overrides: cfg)  # damaged: the program computes it again
 
 
 FOLDER = {"_target_": "contrastive.dataset.image_folder.image_folder"}

@@ -92,11 +92,6 @@ def at_an_edge(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def protocol_text(record: Mapping[str, Any]) -> str:
     """What was run and how it was judged: a paragraph for the methods section of a paper."""
-    return f"Protocol: {protocol_of_one(record)}"
-
-
-def protocol_of_one(record: Mapping[str, Any]) -> str:
-    """The same without its first word."""
     plan = plan_of(record)
     searched = (
         "Nothing was searched: verdicts are about these settings." if plan.budget == 1
@@ -109,7 +104,7 @@ def protocol_of_one(record: Mapping[str, Any]) -> str:
     seeds = f"{plan.seeds} fresh seeds, common to all methods{' and new for each search' if plan.searches > 1 else ''}"
     several = f" The plan was changed and judged again {times(plan.looks - 1)}." if plan.looks > 1 else ""
     return (
-        f"{searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images; the test split "
+        f"Protocol: {searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images; the test split "
         f"chose nothing.{several} {_variance_text(record)} Not covered: other training images, other networks, longer "
         "training."
     )

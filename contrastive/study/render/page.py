@@ -70,10 +70,8 @@ def compared_section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "chosen": comparison.chosen(record),
         "knobs": [knob_chart([p for p in points if p["knob"] == knob], methods) for knob in knobs],
     }
-    # it says itself which of its runs failed, and its default settings have the seeds of the first search alone
     return {
         **section(record, charts),
         "facts": facts(record, searched=comparison.minutes_of_search(record)),
-        "missing": [],
         "comparison": shown,
     }
