@@ -57,7 +57,6 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
         groups=groups_chart(lowest(groups)) if groups else None,
         n_groups=len({group["group"] for group in groups}),
         n_bars=N_GROUPS,
-        worst_groups=worst_groups(groups),
         worst=worst(found),
         curves=charts.curves_chart(series, [run.path.name], keys) if keys else None,
     )
@@ -154,17 +153,6 @@ def lowest(bars: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first bars of each read-out."""
     names = dict.fromkeys(bar["read_out"] for bar in bars)
     return [bar for name in names for bar in [own for own in bars if own["read_out"] == name][:N_GROUPS]]
-
-
-def worst_groups(bars: list[dict[str, Any]]) -> list[str]:
-    """A sentence for each read-out on its worst group."""
-    first: dict[str, dict[str, Any]] = {}
-    for bar in bars:
-        first.setdefault(bar["read_out"], bar)
-    return [
-        f"{name}: {bar['group']}, {bar['top1']:.1f} % right ({bar['low']:.1f} to {bar['high']:.1f})"
-        for name, bar in first.items()
-    ]
 
 
 def worst(found: Judged) -> list[tuple[str, str]]:
