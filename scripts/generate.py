@@ -11,7 +11,6 @@ from dataclasses import fields
 from pathlib import Path
 
 from contrastive.config.identity import LISTS
-from contrastive.config.paths import options
 from contrastive.config.reference import group_sentences, option_files, root_settings, target_of
 from contrastive.config.settings import Settings
 from docs.make.loss_pages import losses_table, push_table
@@ -68,7 +67,7 @@ def keywords() -> str:
     """The text of the module."""
     lines = []
     for group, (_, sentence) in group_sentences().items():
-        lines += [f"    # {sentence}", f"    {group}: {literal(options(group), is_list=group in LISTS)}"]
+        lines += [f"    # {sentence}", f"    {group}: {literal([*option_files(group)], is_list=group in LISTS)}"]
     kinds = {field.name: field.type for field in fields(Settings)}
     for settings in root_settings().values():
         for setting in settings:

@@ -15,11 +15,6 @@ LIBRARIES = {"site-packages", "dist-packages"}  # folders of modules that are no
 CONFIGS = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "configs"
 
 
-def options(group: str) -> list[str]:
-    """The names of the YAML files in configs/<group>, sorted."""
-    return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
-
-
 LARGE = 64  # pixels, from which on views are large for a ResNet
 VIEWS = 200_000  # images that are seen in a training whose epochs follow from the data
 USUAL_COUNT = 10_000  # images, where nothing is known of their number

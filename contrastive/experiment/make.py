@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.check_types import check_types
 from contrastive.config.identity import COMPONENTS
 from contrastive.config.neighbors import no_option
-from contrastive.config.paths import CONFIGS, options
+from contrastive.config.reference import ROOT_FILE, derivation, option_files
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_data, build_loss, instantiate_node
 from contrastive.text import counted
@@ -42,14 +42,23 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
     Args:
         settings: root settings in place of those of train.yaml, such as `data_root`.
     """
-    node = _load_option(*_split_name(component))
-    root = _load(CONFIGS / "train.yaml")  # the YAMLs refer to its ${temperature} and others
+    group, _, option = component.partition("/")
+    if group not in COMPONENTS:
+        raise ConfigError(
+            f'there is no component {component}, groups are {", ".join(sorted(COMPONENTS))}: try make("loss/nt_xent")'
+        )
+    if option not in (known := option_files(group)):
+        raise ConfigError(no_option(group, option, known))
+    contents = [_load(file) for file in reversed(derivation(group, option))]
+    nodes = [content.get(group, content) for content in contents]  # a dataset's YAML also holds a recipe
     objects = {"allow_objects": True}
-    merged = OmegaConf.merge(OmegaConf.create({}, flags=objects), node, OmegaConf.create(overrides, flags=objects))
-    plain_ones = {key: value for key, value in _without_defaults(root).items() if not isinstance(value, dict)}
-    root = OmegaConf.create({**plain_ones, **(settings or {}), "component": merged}, flags=objects)
+    merged = OmegaConf.merge(OmegaConf.create({}, flags=objects), *nodes, OmegaConf.create(overrides, flags=objects))
+    # the YAMLs refer to ${temperature} and others
+    roots = {str(key): value for key, value in _load(ROOT_FILE).items() if not isinstance(value, DictConfig)}
+    root = OmegaConf.create({**roots, **(settings or {}), "component": merged}, flags=objects)
     plain = cast(dict[str, Any], OmegaConf.to_container(root.component, resolve=True))
-    check_types(plain, component.partition("/")[0])
+    plain.pop("defaults", None)
+    check_types(plain, group)
     return plain
 
 
@@ -59,7 +68,7 @@ def load_other_data(name: str, *, like: Data, data_root: str) -> Data:
     Raises:
         ConfigError: there is none of this name, or its images have no labels, or other channels than those of `like`.
     """
-    known = [option for option in options("dataset") if option not in ("image_folder", "arrays")]
+    known = [option for option in option_files("dataset") if option not in ("image_folder", "arrays")]
     if name not in known and not Path(name).is_dir():
         raise ConfigError(
             f"there is no dataset and no image folder {name}, known are {', '.join(known)}: "
@@ -81,37 +90,7 @@ def load_other_data(name: str, *, like: Data, data_root: str) -> Data:
     return data
 
 
-def _split_name(component: str) -> tuple[str, str]:
-    """The group and the option of an existing component."""
-    group, _, option = component.partition("/")
-    if group not in COMPONENTS:
-        raise ConfigError(
-            f'there is no component {component}, groups are {", ".join(sorted(COMPONENTS))}: try make("loss/nt_xent")'
-        )
-    if option not in options(group):
-        raise ConfigError(no_option(group, option, options(group)))
-    return group, option
-
-
-def _load_option(group: str, option: str) -> DictConfig:
-    """The component's node, merged with the options of the same group that its defaults list names."""
-    content = _load(CONFIGS / group / f"{option}.yaml")
-    node = content[group] if group in content else _without_defaults(content)  # a dataset's YAML also holds a recipe
-    defaults = [name for name in content.get("defaults", []) if isinstance(name, str)]
-    if "_self_" not in defaults:
-        defaults.append("_self_")
-    return cast(
-        DictConfig, OmegaConf.merge(*(node if name == "_self_" else _load_option(group, name) for name in defaults))
-    )
-
-
 @cache
 def _load(path: Path) -> DictConfig:
     """A YAML of this package; nobody writes to what is read."""
     return cast(DictConfig, OmegaConf.load(path))
-
-
-def _without_defaults(content: DictConfig) -> dict[str, Any]:
-    """The nodes of a YAML, interpolations unresolved, without the parts addressed to Hydra."""
-    plain = cast(dict[str, Any], OmegaConf.to_container(content, resolve=False))
-    return {key: value for key, value in plain.items() if key not in ("defaults", "hydra")}

@@ -9,7 +9,6 @@ from hydra import compose, initialize_config_dir
 
 from contrastive.cli.help import explain
 from contrastive.config.compose import search_path
-from contrastive.config.paths import options
 from contrastive.config.reference import GROUPS, first_line, group_sentences, option_files, root_settings
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
@@ -51,7 +50,7 @@ def test_a_setting_shows_where_it_stands_and_who_reads_it():
     assert any(line.split() == ["experiment=dcl", "tau_plus=0.1"] for line in rest)
     assert rest[-1].startswith("read by loss=bcl, loss=combination, loss=debiased_neg")
     assert "dataset=digits " in explain(["epochs"]) and "epochs=40" in explain(["epochs"])
-    assert explain(["optimizer.lr=3"]).count("# learning rate") == len(options("optimizer"))
+    assert explain(["optimizer.lr=3"]).count("# learning rate") == len(option_files("optimizer"))
     assert "augmentation.ops.blur.p=0.5" in explain(["augmentation.ops.blur"])
 
 

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 import contrastive
-from contrastive.config.paths import options
+from contrastive.config.reference import option_files
 from tests.helpers import ROOT
 
 
@@ -56,7 +56,7 @@ def test_a_loss_loads_torch_and_numpy_and_nothing_of_a_training(tmp_path):
 
 @pytest.mark.parametrize("group", ["loss", "regularizer"])
 def test_every_loss_and_regularizer_is_public(group):
-    components = [contrastive.make(f"{group}/{option}") for option in options(group) if option != "none"]
+    components = [contrastive.make(f"{group}/{option}") for option in option_files(group) if option != "none"]
     names = {type(component).__name__ for component in components}
     assert names - {"Weighted"} <= set(contrastive.__all__)
 

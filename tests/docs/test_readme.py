@@ -18,7 +18,7 @@ from tables.spec import table_paths
 
 import contrastive
 from contrastive.config.mistaken import quote_paths
-from contrastive.config.paths import options
+from contrastive.config.reference import option_files
 from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_evaluators, build_hooks, build_loss, instantiate_node
 from contrastive.experiment.run import run_experiment
@@ -205,7 +205,7 @@ def test_queue_of_contributing_resumes_exactly(written: Callable[[Path], Path]) 
 
 def test_the_readme_counts_losses_and_regularizers() -> None:
     told = re.search(r"(\d+) contrastive losses and regularizers", (ROOT / "README.md").read_text())
-    assert told and int(told[1]) <= len({*options("loss"), *options("regularizer")} - {"none"})
+    assert told and int(told[1]) <= len({*option_files("loss"), *option_files("regularizer")} - {"none"})
 
 
 def test_run_directory_of_the_readme_is_the_one_used() -> None:

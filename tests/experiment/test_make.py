@@ -127,8 +127,8 @@ parts:
 
 
 def test_nested_overrides_are_merged(monkeypatch, tmp_path):
-    monkeypatch.setattr("contrastive.experiment.make.CONFIGS", tmp_path)
-    monkeypatch.setattr("contrastive.config.paths.CONFIGS", tmp_path)
+    monkeypatch.setattr("contrastive.experiment.make.ROOT_FILE", tmp_path / "train.yaml")
+    monkeypatch.setattr("contrastive.config.reference.CONFIGS", tmp_path)
     (tmp_path / "train.yaml").write_text("temperature: 0.3\n")
     (tmp_path / "augmentation").mkdir()
     (tmp_path / "augmentation/mine.yaml").write_text(MINE)
