@@ -56,8 +56,6 @@ def load() -> Finding:
 
     busy, cores, threads = n_busy(), n_cores(), torch.get_num_threads()
     facts = f"{busy:.1f} of {cores} cores busy, {threads} threads for torch"
-    if busy > cores - 0.5:
-        return Finding(facts, warning="other work fills the cores, and runs wait for it: try again when it has ended")
     return Finding(facts, warning=busy_warning() or None)
 
 

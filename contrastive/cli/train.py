@@ -24,7 +24,6 @@ from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, checked_settings
-from contrastive.config.targets import check_package
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.distributed.slurm import odd_variable
@@ -64,14 +63,10 @@ def run(cfg: DictConfig) -> None:
 
 
 def check_present(settings: Settings) -> None:
-    """Raise ConfigError for a folder or a library that is missing: before torch, which takes seconds."""
+    """Raise ConfigError for a folder that is missing: before torch, which takes seconds."""
     *_, kind, function = str(settings.dataset["_target_"]).split(".")
     if function in ("image_folder", "shards") and kind == function:
         check_root(function, settings.dataset.get("root"), settings.dataset.get("size"))
-    for node in settings.tracker.values():
-        module = str(node["_target_"]).split(".")
-        if module[:2] == ["contrastive", "tracker"]:  # ours are called as the library that they need
-            check_package(module[2])
 
 
 def main(words: list[str]) -> int:

@@ -25,6 +25,8 @@ ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch
 # Python's own, and what lies in a checkout of this project
 NOT_YOURS = {*sys.stdlib_module_names, "__main__", "contrastive", "scripts", "setup", "tests", "train"}
 
+NAME_IT = "if you know what {0} does, try --config-dir FOLDER, that of {0}.py, or in Python config_dir=FOLDER"
+
 
 def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
     """Check every `_target_` of a configuration that `read_config` read from a run directory, nested ones too.
@@ -45,15 +47,8 @@ def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
         if find(target, (*ALLOWED, first) if is_yours else ALLOWED) is None:
             raise ConfigError(
                 f"{key}={target} is neither a component of this package nor of a module in a folder that you named: "
-                + (_name_folder(first) if may_be_yours else "try another run")
+                + (NAME_IT.format(first) if may_be_yours else "try another run")
             )
-
-
-def _name_folder(module: str) -> str:
-    """What to type so that a run may name a module."""
-    is_here = any((Path.cwd() / name).exists() for name in (f"{module}.py", module))
-    folder = ". (in Python config_dir='.')" if is_here else f"FOLDER, the one that holds {module}.py"
-    return f"if you know what {module} does, try --config-dir {folder}"
 
 
 def check_modules(config: dict[str, Any]) -> None:

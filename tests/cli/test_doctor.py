@@ -39,8 +39,6 @@ def test_busy_machine_warns_unless_one_thread(monkeypatch, capsys):
     assert "warn   load" in capsys.readouterr().out
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     assert doctor.load().warning is None
-    monkeypatch.setattr(doctor, "n_busy", lambda: 1.9)
-    assert "try again when it has ended" in doctor.load().warning
 
 
 def test_busy_cores_are_those_of_this_moment_that_the_process_may_use(monkeypatch):

@@ -62,10 +62,10 @@ def test_a_module_of_yours_lies_in_a_folder_that_you_name(tmp_path, monkeypatch)
     check_targets({"loss": {"_target_": "my_loss_of_here.Loss"}}, [here])
     check_targets({"loss": {"_target_": "my_loss_of_elsewhere.Loss"}}, [elsewhere])
     for target, folders, typed in (
-        ("my_loss_of_here.Loss", [], r"try --config-dir \."),
-        ("my_loss_of_here.Loss", [elsewhere], r"try --config-dir \."),
+        ("my_loss_of_here.Loss", [], "try --config-dir FOLDER, that of my_loss_of_here.py"),
+        ("my_loss_of_here.Loss", [elsewhere], "try --config-dir FOLDER, that of my_loss_of_here.py"),
         ("my_loss_of_here.system", [here], "is neither a component"),
-        ("my_loss_of_elsewhere.Loss", [here], "try --config-dir FOLDER, the one that holds my_loss_of_elsewhere.py"),
+        ("my_loss_of_elsewhere.Loss", [here], "try --config-dir FOLDER, that of my_loss_of_elsewhere.py"),
         ("my_library.Loss", [here], "is neither a component"),
         ("__main__.Loss", [here], "try another run"),
     ):
@@ -118,7 +118,7 @@ def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_pa
     assert code == 2
     said = capsys.readouterr().err
     assert f"{group}._target_={evil}.Thing is neither a component" in said
-    assert f"if you know what {evil} does, try --config-dir . (in Python config_dir='.')" in said
+    assert f"if you know what {evil} does, try --config-dir FOLDER, that of {evil}.py" in said
 
 
 def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypatch):
