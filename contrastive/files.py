@@ -1,6 +1,5 @@
 """Atomic file writes, hashes of files, and locks between processes."""
 
-import errno
 import functools
 import hashlib
 import os
@@ -67,16 +66,9 @@ def claimed(path: Path, *, wait: bool) -> Iterator[TextIO | None]:
     Raises:
         ConfigError: the file is a symbolic link.
     """
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    if not hasattr(os, "O_NOFOLLOW"):  # on Windows
-        check_no_link(path)
-    try:
-        file = os.fdopen(os.open(path, flags, 0o666), "r+")
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            check_no_link(path)
-        raise
-    with file:
+    check_no_link(path)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # which Windows does not know
+    with os.fdopen(os.open(path, flags, 0o666), "r+") as file:
         yield file if lock_descriptor(file.fileno(), blocking=wait) else None
 
 

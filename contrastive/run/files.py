@@ -92,7 +92,10 @@ def runs_below(folder: Path, name: str = RESULT) -> list[Path]:
     """
     found = [file.parent for file in files_below(folder, name)]
     if not found and (folder / "config.yaml").exists():
-        raise ConfigError(f"the run in {folder} is not finished, or has lost its {name}: try its command again")
+        raise ConfigError(
+            f"the run in {folder} is not finished, or has lost its {name}: remove {RESULT} beside it, if there is one, "
+            "and try its command again"
+        )
     if not found:
         raise ConfigError(f"there is no finished run in {folder}: try contrastive runs to list what there is")
     return found

@@ -184,9 +184,8 @@ def other_data(run: Run, config: dict[str, Any], files: Mapping[str, Place]) -> 
     """The sentence for a run that was made of other data than there are now in `files`."""
     recorded = run.environment.get("files") or places(run.config["dataset"])
     before, now = (" and ".join(place["path"] for place in each.values()) for each in (recorded, files))
-    if now == before:
-        said = f"other data than {f'{now} holds now' if now else 'those given'}"
-    else:
-        said = f"{before or 'data given in Python'}, and {now or 'what is given'} holds other data"
     own = "dataset.name=NAME" if "name" in config["dataset"] else "hydra.run.dir=PATH"
-    return f"{run.path} was made from {said}: try {own} for a run of its own, or rerun=true to replace that one"
+    return (
+        f"{run.path} was made from other data ({before or 'from Python'}) than now ({now or 'from Python'}): "
+        f"try {own} for a run of its own, or rerun=true to replace that one"
+    )

@@ -146,7 +146,7 @@ def test_other_images_in_a_folder_of_the_same_name_are_another_run(one_run, tmp_
     other = write_image_folder(tmp_path / "im2/im", seed=1, n=4)
     with pytest.raises(ConfigError) as refused:
         contrastive.pretrain(*FOLDER, "dataset.root=im2/im")
-    assert f"was made from {tmp_path / 'im'}, and {other} holds other data: try dataset.name=NAME" in str(refused.value)
+    assert f"other data ({tmp_path / 'im'}) than now ({other}): try dataset.name=NAME" in str(refused.value)
     own = contrastive.pretrain(*FOLDER, "dataset.root=im2/im", **{"dataset.name": "b"})
     assert "image_folder-b" in str(own.path)
     replaced = contrastive.pretrain(*FOLDER, "dataset.root=im2/im", rerun=True)
@@ -173,7 +173,7 @@ def test_data_given_in_python_are_compared_by_content(tmp_path, monkeypatch, cap
     assert contrastive.pretrain(*GIVEN, data=(x.copy(), y.copy())).test == first.test
     assert "is done already" in capsys.readouterr().out
     for other in ((255 - x, y), (x, y[::-1]), (x[:-3], y[:-3])):
-        with pytest.raises(ConfigError, match=r"was made from other data than those given: try dataset\.name=NAME"):
+        with pytest.raises(ConfigError, match=r"other data \(from Python\) than now \(from Python\): try dataset"):
             contrastive.pretrain(*GIVEN, data=other)
     assert "arrays-b" in str(contrastive.pretrain(*GIVEN, data=(255 - x, y), **{"dataset.name": "b"}).path)
 

@@ -317,7 +317,7 @@ def test_other_data_is_another_run_whether_it_is_finished_or_not(tmp_path, is_fi
     if is_finished:
         finish(tmp_path, environment={**ENVIRONMENT, "files": files})
     elsewhere = {"root": {"path": "/b/im", "listing": "2"}}
-    with pytest.raises(ConfigError, match=r"was made from /a/im, and /b/im holds other data: try hydra\.run\.dir=PATH"):
+    with pytest.raises(ConfigError, match=r"other data \(/a/im\) than now \(/b/im\): try hydra\.run\.dir=PATH"):
         interrupt(tmp_path, environment={**ENVIRONMENT, "data": "other", "files": elsewhere})
     with opened(tmp_path, environment={**ENVIRONMENT, "files": elsewhere}) as run:  # the same, moved
         assert (run.result is not None) == is_finished
