@@ -32,8 +32,8 @@ def read_json(path: Path, kind: Any) -> Any:
         content = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         content = None
-    if content is None or (place := misfit(content, kind)) is not None:
-        raise ConfigError(f"{path} is damaged{f' ({place})' if content is not None and place else ''}: try rm {path}")
+    if (place := misfit(content, kind)) is not None:
+        raise ConfigError(f"{path} is damaged{f' ({place})' if place else ''}: try rm {path}")
     return content
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from contrastive.run import log
 from contrastive.run.figures import KNN, LINEAR
 from contrastive.run.files import read_result
-from contrastive.run.log import has_same_log
+from contrastive.run.log import missing_lines
 
 MAX_POINTS = 20  # of a curve in a record
 # Okabe & Ito 2008, told apart by color-blind readers; then darker and paler ones for more rows (Tol 2021)
@@ -119,7 +119,7 @@ def read_points(run: Path) -> list[dict[str, float]]:
 
 @cache
 def _warn_if_changed(run: Path) -> None:
-    if (result := read_result(run)) is not None and not has_same_log(run, result):
+    if (result := read_result(run)) is not None and missing_lines(run, result["log"]):
         print(f"warning: {run / 'metrics.jsonl'} was changed after the run", file=sys.stderr)
 
 

@@ -39,17 +39,12 @@ class Logs:
 
 
 def missing_lines(path: Path, position: dict[str, Any]) -> str:
-    """Why metrics.jsonl is not what the checkpoint counted; empty if it is."""
+    """Why metrics.jsonl does not begin as a checkpoint, or the result, counted it; empty if it does."""
     lines, n = _lines(path), position["lines"]
     if len(lines) < n:
         return f"counts {n} lines of metrics.jsonl, which has {len(lines)}"
     same = hashlib.sha256(b"".join(lines[:n])).hexdigest() == position["sha256"]
     return "" if same else "counts lines of metrics.jsonl that were changed since"
-
-
-def has_same_log(path: Path, result: dict[str, Any]) -> bool:
-    """Whether metrics.jsonl of a finished run is what the run wrote."""
-    return bool(result["log"]["sha256"] == hashlib.sha256(b"".join(_lines(path))).hexdigest())
 
 
 def _lines(path: Path) -> list[bytes]:

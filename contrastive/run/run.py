@@ -21,7 +21,7 @@ from contrastive.run.files import (
     read_result,
     source_hashes,
 )
-from contrastive.run.log import has_same_log
+from contrastive.run.log import missing_lines
 from contrastive.run.provenance import code_record
 
 
@@ -142,7 +142,7 @@ def done_already(path: Path, config: dict[str, Any]) -> Run | None:
     again = "to write it again from the checkpoint"
     said = [f"{name} is missing: remove result.json beside it {again}" for name in (ENCODER, HEAD)
             if not (path / name).exists()]  # fmt: skip
-    if not has_same_log(path, run.result):
+    if missing_lines(path, run.result["log"]):
         said.append("metrics.jsonl was changed after the run: rerun=true starts it over")
     changed = [] if run.environment["code"] == code_record(config)["code"] else ["code"]
     if changed := [*changed, *replaced_sources(replace(run, config=config))]:

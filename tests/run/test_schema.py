@@ -12,15 +12,11 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from tables.kept import study_records
 
 from contrastive import load_encoder, runs
 from contrastive.cli.evaluate import evaluate_runs, parse_args
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
-from contrastive.report.facts import facts
-from contrastive.report.page import runs_records
-from contrastive.report.record import read_record
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.files import read_evaluations, read_result
 from contrastive.run.log import read_points
@@ -208,24 +204,6 @@ def test_the_state_of_another_number_of_images(interrupted, tmp_path):
 
 
 # ---- other files
-
-
-@pytest.mark.slow
-def test_what_a_page_says_of_machines(run, tmp_path):
-    environment = json.loads((run / "environment.json").read_text())
-    record = read_record(study_records()["digits"])
-    kept = {key: environment[key] for key in record["environments"][0]}
-    rest = {key: value for key, value in environment.items() if key not in kept}
-
-    def say(path: Path) -> None:
-        records, _ = runs_records([path])
-        facts(records[0])
-
-    for what, mutant in mutants(kept):
-        (run / "environment.json").write_text(json.dumps({**rest, **mutant}))
-        (tmp_path / "digits.json").write_text(json.dumps({**record, "environments": [mutant]}))
-        for path in (run, tmp_path / "digits.json"):
-            check(f"{path.name}: {what}", lambda path=path: say(path))
 
 
 @pytest.mark.slow
