@@ -1,7 +1,6 @@
 """The documentation is true: its commands compose, its Python runs, its links and names exist."""
 
 import importlib.util
-import json
 import re
 import shlex
 import sys
@@ -257,10 +256,3 @@ def test_citation_and_changelog_name_the_version_and_the_address_of_the_package(
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
     assert citation["version"] == contrastive.__version__ == re.search(r"^## ([\d.]+)", changelog, re.MULTILINE)[1]
     assert citation.get("repository-code") == urls.get("Repository")
-
-
-def test_the_page_of_every_record_names_its_devices() -> None:
-    for record in (ROOT / "studies").glob("*/record.json"):
-        content, page = json.loads(record.read_text()), (record.parent / "README.md").read_text()
-        environments = content.get("environments", []) if isinstance(content, dict) else []
-        assert all(environment["device"] in page for environment in environments), record
