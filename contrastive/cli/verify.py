@@ -13,22 +13,18 @@ from pathlib import Path
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
 from contrastive.study.render.files import check_folder
-from contrastive.text import as_typed, show
+from contrastive.text import show
 
 
 @answering
 def main(words: list[str]) -> int:
     """Print what differs; returns 0 if nothing does, else 1 (2 for a folder without a comparison)."""
     parser = Parser("verify", __doc__, usage="--table FOLDER [--unsealed]")
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="see contrastive evaluate")
-    parser.add_argument("--table", metavar="FOLDER", type=Path, help="a folder of comparisons or studies, or one JSON")
+    parser.add_argument(
+        "--table", metavar="FOLDER", type=Path, required=True, help="a folder of comparisons or studies, or one JSON"
+    )
     parser.add_argument("--unsealed", action="store_true", help="also take comparisons without hashes of their code")
     options = parser.parse_args(words)
-    if options.table is None or options.runs:
-        run = as_typed(options.runs[0]) if options.runs else "RUN"
-        raise ConfigError(
-            f"verify recomputes comparisons: try verify --table outputs/compare, or contrastive evaluate {run}"
-        )
     checked, wrong = check_folder(options.table, unsealed=options.unsealed)
     if not checked:
         raise ConfigError(f"{options.table} contains no JSON of a comparison: try verify --table outputs/compare")

@@ -72,19 +72,3 @@ def test_rows_of_the_small_preset_compose(composed, path):
     rows, own = [row.overrides for row in table.rows if row.overrides], search_path(config_dirs(table))
     for words in {tuple(re.sub(r"=[\d.e-]+$", "=", word) for word in row): row for row in rows}.values():
         composed(*words, *own)
-
-
-def test_hong_and_yang_is_named_as_the_source():
-    rows = read_table(PATHS["biased_mnist"]).rows
-    for row in rows:
-        if re.match("CE|LNL|EnD|BB", row.name):
-            assert row.source == "Hong & Yang 2021, quoted by Barbano et al. 2023"
-        elif re.match("vanilla|ReBias|RUBi", row.name):
-            assert row.source == "Bahng et al. 2020"
-            assert not row.overrides
-        elif "Hong & Yang" in row.name:
-            assert row.source == "Hong & Yang 2021, quoted by Nahon et al. 2023"
-        elif "without jitter" in row.name:
-            assert not (row.source or row.published)
-        else:
-            assert row.source == "Barbano et al. 2023"

@@ -62,14 +62,12 @@ def test_maps_side_by_side(tmp_path):
         draw_maps({"A": points}, tmp_path / "out", by="bias")
 
 
-def test_a_run_needs_no_name_and_its_path_may_hold_equals_signs(tmp_path, monkeypatch):
+def test_a_run_needs_no_name_and_its_path_may_hold_equals_signs(tmp_path):
     run = tmp_path / "loss/tau_plus=0.1/seed=0"
     run.mkdir(parents=True)
     (run / "result.json").write_text("{}")
     assert named_runs([str(run)]) == {"loss/tau_plus=0.1": [run]}
     assert named_runs([f"mine={run}", f"mine={run}"]) == {"mine": [run, run]}
     assert named_runs([f"tau_plus=0.1={run}"]) == {"tau_plus=0.1": [run]}
-    monkeypatch.chdir(tmp_path)
-    assert named_runs(["loss/tau_plus=0.1/seed=0"]) == {"loss/tau_plus=0.1": [Path("loss/tau_plus=0.1/seed=0")]}
     with pytest.raises(ConfigError, match=r"tau_plus=0\.1/seed=1 is no finished run: try NAME=RUN"):
         named_runs([str(run.with_name("seed=1"))])

@@ -3,14 +3,12 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from functools import reduce
 from operator import getitem
 from statistics import mean
 from typing import Any
 
 import pytest
-from tables.claims import judge_claims
 from tables.kept import check_tables, reword, study_records, table_of
 from tables.page import write_pages
 from tables.spec import STUDIES, read_table, table_paths
@@ -20,7 +18,6 @@ from contrastive.errors import ConfigError
 from contrastive.study.record import read_compared
 from contrastive.study.render.files import RECORD, check_folder
 
-LOSS_OF = {"debiased_positive": "nt_xent", "dcl_cifar10": "debiased_neg"}  # the recipes whose loss rows may leave out
 RECORDS = study_records()
 
 
@@ -123,43 +120,6 @@ def test_the_tuned_rows_are_the_best_points_of_the_search(search, tuned, metrics
         assert found[chosen] == max(found.values()), row["name"]
 
 
-def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]]:
-    """(record, row, row) that differ in the loss alone, or have each the best point of its search; tau_plus 0 is
-    NT-Xent."""
-    own = SEARCHED | {"loss"}
-    whole = [record for path in RECORDS.values() if (record := read_compared(path)) is not None]
-    for record in (part for one in whole for part in one.get("datasets", {"": one}).values()):
-        if "knn_top1" not in record["metrics"]:
-            continue
-        contestants = record.get("comparison", {}).get("plan", {}).get("contestants", [])
-        searched = {one["name"]: words({"overrides": one["words"]}) | one["ranges"] for one in contestants}
-        typed = [(row, searched.get(row["name"], {}) | words(row)) for row in record["rows"] if row["runs"]]
-        named = [(row, {"loss": LOSS_OF.get(own.get("experiment"), "")} | own) for row, own in typed]
-        rows = [(row, own) for row, own in named if own["loss"] in ("nt_xent", "debiased_neg")]
-        for debiased, changed in rows:
-            for plain, kept in rows:
-                is_plain = kept["loss"] == "nt_xent" or float(kept.get("tau_plus", "1")) == 0
-                others = [{key: value for key, value in one.items() if key not in own} for one in (changed, kept)]
-                states = [re.search("tuned|as it comes", row["name"]) is None for row in (debiased, plain)]
-                same = others[0] == others[1] and states[0] == states[1]
-                if is_plain and same and changed["loss"] == "debiased_neg" and float(changed.get("tau_plus", "1")) > 0:
-                    yield record, debiased["name"], plain["name"]
-
-
-@pytest.mark.slow
-def test_the_count_of_comparisons_of_debiased_negatives():
-    """README: 56 intervals, three above 0, two below; runs in two tables count once."""
-    verdicts = {}
-    for record, better, worse in debiased_negatives_and_nt_xent():
-        claim = {"better": better, "worse": worse, "metric": "knn_top1", "gap": 0.0, "source": ""}
-        (judged,) = judge_claims({**record, "claims": [claim]})
-        if judged["low"] is not None:
-            runs = {row["name"]: sorted(run["test"]["knn_top1"] for run in row["runs"]) for row in record["rows"]}
-            verdicts[str([runs[better], runs[worse]])] = (judged["low"] > 0) - (judged["high"] < 0)
-    signs = [*verdicts.values()]
-    assert (len(signs), signs.count(1), signs.count(-1)) == (56, 3, 2)
-
-
 @pytest.mark.parametrize("path", sorted(STUDIES.glob(f"*/{RECORD}")), ids=lambda path: path.parent.name)
 def test_committed_tables_say_what_their_yaml_says(path):
     if (record := table_of(path)) is None:  # a comparison, which is made from typed words
@@ -167,16 +127,6 @@ def test_committed_tables_say_what_their_yaml_says(path):
     table = read_table(table_paths()[record["table"]], preset=record["preset"], extra=tuple(record["extra"]))
     said = {"note": table.note, "claims": list(table.claims)}
     assert {key: record[key] for key in said} == said, "try python scripts/reproduce_table.py --reword studies"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["biased_digits", "biased_mnist"])
-def test_rows_compose_to_the_precision_of_their_record(composed, name):
-    """Their experiments train in float32, as the authors; the committed runs did not."""
-    record = read_compared(RECORDS[name])
-    assert {environment["precision"] for environment in record["environments"]} == {"bf16"}  # what auto gave there
-    rows = read_table(table_paths()[name], preset=record["preset"]).rows
-    assert {composed(*row.overrides).precision for row in rows if row.overrides} == {"auto"}
 
 
 def test_words_of_a_committed_table_are_taken_from_its_yaml(tmp_path):

@@ -57,40 +57,31 @@ def test_a_table_has_its_runs_and_pages_that_are_verified(reproduced):
     assert engine.main(["--verify", str(page.parent)]) == 0
 
 
-def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path):
+def test_what_is_not_done_is_run_again_where_it_would_end_and_other_settings_are_refused(reproduced, tmp_path):
     shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
     results = sorted(tmp_path.glob(RESULTS))
     times = [path.stat().st_mtime_ns for path in results]
     results[1].unlink()  # as if killed before its end
-    again = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "2 of 3 runs are done" in again.stdout
-    assert [path.stat().st_mtime_ns == before for path, before in zip(results, times, strict=True)] == [
-        True, False, True,
-    ]  # fmt: skip
+    short = reproduce("digits", "--preset", "smoke", "--seconds", "20", *WORDS, cwd=tmp_path)
+    assert short.returncode == 2
+    assert "error: 1 run would not have ended in --seconds 20: try the same command again" in short.stderr
+    assert runs_of_rows(tmp_path) == [0, 1, 1] and not results[1].exists()
+    again = reproduce("digits", "--preset", "smoke", "--seconds", "900", *WORDS, cwd=tmp_path)
+    assert (again.returncode, "2 of 3 runs are done" in again.stdout) == (0, True), again.stderr
+    assert [path.stat().st_mtime_ns == at for path, at in zip(results, times, strict=True)] == [True, False, True]
     config = results[0].with_name("config.yaml")
     config.write_text(config.read_text().replace("epochs: 1", "epochs: 2"))  # as if the table's YAML had changed
     other = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
     assert other.returncode == 1
     holds = "holds a run with other settings, data or code of yours: try removing it"
-    left_out = f"{results[0].parent.relative_to(tmp_path)} {holds}"
-    assert left_out in other.stderr
-    rows = json.loads(next(tmp_path.glob("outputs/table/digits-smoke-*.json")).read_text())["rows"]
-    assert sorted(len(row["runs"]) for row in rows) == [0, 1, 1]
+    assert f"{results[0].parent.relative_to(tmp_path)} {holds}" in other.stderr
+    assert runs_of_rows(tmp_path) == [0, 1, 1]
 
 
-def test_a_table_fills_over_short_allocations(reproduced, tmp_path):
-    shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
-    missing = sorted(tmp_path.glob(RESULTS))[1]
-    missing.unlink()
-    short = reproduce("digits", "--preset", "smoke", "--seconds", "20", *WORDS, cwd=tmp_path)
-    assert short.returncode == 2
-    assert "error: 1 run would not have ended in --seconds 20: try the same command again" in short.stderr
-    assert not missing.exists()
-    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.json")
-    assert sorted(len(row["runs"]) for row in json.loads(page.read_text())["rows"]) == [0, 1, 1]
-    assert reproduce("digits", "--preset", "smoke", "--seconds", "900", *WORDS, cwd=tmp_path).returncode == 0
-    assert missing.exists()
+def runs_of_rows(folder: Path) -> list[int]:
+    """How many runs each row of the record has, the fewest first."""
+    (record,) = folder.glob("outputs/table/digits-smoke-*.json")
+    return sorted(len(row["runs"]) for row in json.loads(record.read_text())["rows"])
 
 
 def test_tables_are_listed_with_what_is_missing(tmp_path):
@@ -117,8 +108,7 @@ def test_a_failed_row_is_named_with_its_log_and_the_others_run(tmp_path):
     assert "must be true or false, got no" in done.stdout
     log = Path(done.stderr.split("see ")[1].split()[0])
     assert "try loss.drop_false_negatives=false" in (tmp_path / log).read_text()
-    (record,) = tmp_path.glob("outputs/table/digits-smoke-*.json")
-    assert [row["runs"] for row in json.loads(record.read_text())["rows"]] == [[], [], []]
+    assert runs_of_rows(tmp_path) == [0, 0, 0]
 
 
 def test_missing_data_is_an_error_only_when_strict(tmp_path):

@@ -50,19 +50,14 @@ def test_debiased_pos_repels_more_than_it_attracts(temperature):
     z = torch.randn(16, 2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     value, attraction, repulsion_, positive = forces(DebiasedPos(temperature=temperature), z)
     excess = 1 + torch.exp(1 / temperature - positive)
-    assert torch.allclose(repulsion_ / attraction, excess)
+    torch.testing.assert_close(repulsion_ / attraction, excess)
     assert (excess >= 2).all()
     balanced = forces(repulsion.BalancedDebiasedPos(temperature=temperature), z)
-    assert torch.allclose(balanced[0], value)
-    assert torch.allclose(balanced[1], attraction)
-    assert torch.allclose(balanced[2], attraction)
-
+    torch.testing.assert_close(balanced[:3], (value, attraction, attraction))
     value, attraction, repulsion_, _ = forces(NTXent(temperature=temperature), z)
-    assert torch.allclose(repulsion_, attraction)
+    torch.testing.assert_close(repulsion_, attraction)
     repulsive = forces(repulsion.RepulsiveNTXent(temperature=temperature), z)
-    assert torch.allclose(repulsive[0], value)
-    assert torch.allclose(repulsive[1], attraction)
-    assert torch.allclose(repulsive[2], excess * attraction)
+    torch.testing.assert_close(repulsive[:3], (value, attraction, excess * attraction))
 
 
 def pushes(loss: SelfSupervisedLoss, z: Tensor) -> Tensor:
@@ -84,18 +79,3 @@ def test_the_push_of_the_sigmoid_loss_is_given_and_taken(temperature):
     torch.testing.assert_close(pushes(taken, z), torch.ones(12, dtype=torch.float64))
     torch.testing.assert_close(given(z), NTXent(temperature=temperature)(z))
     torch.testing.assert_close(taken(z), plain(z))
-
-
-def test_their_bias_learns_as_that_of_the_sigmoid_loss():
-    z = torch.randn(6, 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    plain, *others = (
-        kind(batch_size=6).double() for kind in (Sigmoid, matched.SigmoidPushNTXent, matched.BalancedSigmoid)
-    )
-    (pairs,) = plain.pairs(z)
-    attraction, repulsion_ = matched.forces(pairs, plain.bias)
-    expected = torch.autograd.grad(plain(z), plain.bias)
-    torch.testing.assert_close(expected[0], (repulsion_ - attraction).mean())  # 0 where a batch has push 1
-    for loss in others:
-        torch.testing.assert_close(torch.autograd.grad(loss(z), loss.bias), expected)
-        with torch.no_grad():
-            assert loss(z).isfinite()  # as in the curve of unseen images
