@@ -162,9 +162,8 @@ def guess(place: str) -> list[str]:
 def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     """The report on a folder or a table, and what else is typed to train on it."""
     from contrastive.cli.columns import guess_columns, typed_columns
-    from contrastive.dataset.folder.listed import listed_images
     from contrastive.dataset.folder.table import read_cells
-    from contrastive.dataset.image_folder import small_batch
+    from contrastive.dataset.image_folder import listed_images, small_batch
 
     if "root" not in settings:
         raise ConfigError("look needs a path: try python -m contrastive look PATH")
@@ -238,7 +237,7 @@ def size_in_shards(indices: "Sequence[Index]") -> str:
     """`usual_size` of some images of the first shard."""
     import numpy as np
 
-    from contrastive.dataset.shard.images import Shards
+    from contrastive.dataset.shard.index import Shards
 
     source = Shards(indices[:1])
     images = source.read(np.arange(0, len(source), max(1, len(source) // LOOKED_AT)))
@@ -261,7 +260,7 @@ def _side_and_mode(path: Path | BytesIO) -> tuple[int, str] | None:
 def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     """The report on another dataset, which is read for it, and what else is typed to train on it."""
     from contrastive.dataset.folder.stored import StoredImages
-    from contrastive.dataset.shard.images import Shards
+    from contrastive.dataset.shard.index import Shards
     from contrastive.listing.found import Listing
 
     sized = "dataset=shards" in words and "dataset.size" not in map(key_of, words)

@@ -6,8 +6,7 @@ from typing import Any, TypedDict
 
 from torch import Tensor
 
-from contrastive.dataset.array.rows import as_images, load_array
-from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
+from contrastive.dataset.array.splits import NAMES, Array, Part, as_images, as_splits, load_array
 from contrastive.dataset.folder.kept import kept
 from contrastive.dataset.splits import as_data, channel_stats, first_per_class
 from contrastive.errors import ConfigError

@@ -2,27 +2,30 @@
 
 import glob
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from contrastive.dataset.folder.stored import DECODER, StoredImages
-from contrastive.dataset.shard.contents import left_out, names_of, notes, numbers, values_of
-from contrastive.dataset.shard.images import Shards
-from contrastive.dataset.shard.index import Index, index_shards
+from contrastive.dataset.shard.index import Index, Shards, index_shards
 from contrastive.dataset.shard.order import ORDER
-from contrastive.dataset.shard.sample import LABEL, Fields, choice
+from contrastive.dataset.shard.sample import LABEL, NAMED, Fields, Value, choice
+from contrastive.dataset.shard.tar import beside, names_of_files
 from contrastive.dataset.splits import BY_PLACE, as_data, channel_stats, check_size, divided, drawn, stratified
 from contrastive.errors import ConfigError, check_at_least
-from contrastive.listing.found import Listing, copy_notes
+from contrastive.listing.found import CANNOT_BE_READ, Listing, copy_notes, seen_notes
 from contrastive.listing.names import name_of, part_of_split, split_of
 from contrastive.listing.places import check_root
-from contrastive.text import as_typed
+from contrastive.text import as_typed, counted
 from contrastive.types import Data, Split
 
+Column = Literal["label", "bias"]
 STATS_SAMPLE = 10_000  # evenly spaced training images that mean and standard deviation are computed from
 
 
@@ -85,14 +88,14 @@ def shards(
     names = {name for index in every for name in index.facts["fields"]}
     if label not in (LABEL, *names):
         raise ConfigError(f"no image has the field {label} in its key.json: {choice('label', label, names)}")
-    classes, biases = values_of(every, "label"), values_of(every, "bias")
+    classes, biases = _values_of(every, "label"), _values_of(every, "bias")
     splits = {}
     for key, found in indices.items():
         images = StoredImages(Shards(found), size=size).as_tensor()
         if not len(images):
             raise _none_readable(places[key][0], found)
-        own_bias = None if bias is None else numbers(found, "bias", biases)
-        split = Split(images, numbers(found, "label", classes), own_bias, keyed=True)
+        own_bias = None if bias is None else _numbers(found, "bias", biases)
+        split = Split(images, _numbers(found, "label", classes), own_bias, keyed=True)
         splits[key] = _labeled(split, key, places[key][0]) if classes and key != "train" else split
     shown = {key: place for key, (place, _) in places.items()}
     if "test" not in splits:
@@ -105,10 +108,10 @@ def shards(
     stats = channel_stats(train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))])
     if labeled is not None:
         splits["train"] = _few_labels(train, labeled)
-    class_names, bias_names = names_of(classes, every[0], "classes.txt"), names_of(biases, every[0], "biases.txt")
-    told = (*notes(every, class_names), *copies)
+    class_names, bias_names = _names_of(classes, every[0], "classes.txt"), _names_of(biases, every[0], "biases.txt")
+    told = (*_notes(every, class_names), *copies)
     return as_data(
-        Listing(splits, class_names, bias_names, shown, left_out(every), told),
+        Listing(splits, class_names, bias_names, shown, _left_out(every), told),
         stats=stats,
         facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": shown["test"]},
         hold_out=hold_out,
@@ -204,3 +207,63 @@ def _few_labels(split: Split, n: int) -> Split:
     label = torch.full_like(split.label, -1)
     label[kept] = split.label[kept]
     return replace(split, label=label)
+
+
+def _values_of(indices: Sequence[Index], column: Column) -> list[Value]:
+    """The labels or biases that occur, numbers before words."""
+    found = {value for index in indices for value in _own(index, column)}
+    return sorted(found, key=lambda value: (isinstance(value, str), value))
+
+
+def _numbers(indices: Sequence[Index], column: Column, values: Sequence[Value]) -> Tensor:
+    """The place of each image's label or bias among the values, (n,) int64; -1 = none."""
+    places = {value: i for i, value in enumerate(values)}
+    parts = []
+    for index in indices:
+        here = np.array([*(places[value] for value in _own(index, column)), -1])  # an entry of -1 is the last
+        parts.append(here[index.entries[column]])
+    return torch.from_numpy(np.concatenate(parts))
+
+
+def _own(index: Index, column: Column) -> list[Value]:
+    return index.facts["labels"] if column == "label" else index.facts["biases"]
+
+
+def _names_of(values: Sequence[Value], index: Index, file: str) -> tuple[str, ...]:
+    """The values as text; numbers by their line, from 0, of a file beside the shards that has one for each."""
+    lines = [
+        line.strip() for line in (beside(index.shard, file, above=True) or b"").decode(errors="replace").splitlines()
+    ]
+    if not all(isinstance(value, int) and 0 <= value < len(lines) for value in values):
+        return tuple(map(str, values))
+    named = {value: lines[value] for value in values if isinstance(value, int)}
+    twice = Counter(named.values())
+    return tuple(name if twice[name] == 1 and name else f"{name} {value}".strip() for value, name in named.items())
+
+
+def _left_out(indices: Sequence[Index]) -> dict[str, list[str]]:
+    """{reason: images that are left out}, by the indices alone: no shard is read."""
+    found = defaultdict[str, list[str]](list)
+    for index in indices:
+        files = names_of_files(index.shard) if index.facts["faults"] else {}
+        for key, why in index.facts["faults"].items():
+            found[CANNOT_BE_READ].append(f"{files.get(key, key)} in {index.shard.name}: {why}")
+    return found
+
+
+def _notes(indices: Sequence[Index], classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Where labels are from, and what became of images."""
+    n = sum(len(index.entries) for index in indices)
+    return (*_sources(indices, classes), *seen_notes([index.facts["seen"] for index in indices], n))
+
+
+def _sources(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str]:
+    sources = sum((Counter(index.facts["sources"]) for index in indices), Counter[str]())
+    fields = sorted({name for index in indices for name in index.facts["fields"]})
+    if sources:
+        named = "" if set(classes) <= set(map(str, _values_of(indices, "label"))) else ", their names from classes.txt"
+        yield f"labels are from {', '.join(f'{source} ({n:,})' for source, n in sources.items())}{named}"
+    if n := sum(index.facts["captions"] for index in indices):
+        yield f"{counted(n, 'image')} with a caption, key.txt, which is not read: labels are from key.cls or key.json"
+    if fields and not sources:
+        yield f"no image has a label; dataset.label=FIELD takes one of {', '.join(fields[:NAMED])}"

@@ -95,18 +95,13 @@ def long_tail(split: Split, imbalance: float | None) -> Split:
     Probes are fitted and selected on the long tail, too; the test split stays as it is.
 
     Raises:
-        ConfigError: imbalance below 1, or so high that the last class keeps one image or none.
+        ConfigError: imbalance below 1.
     """
     if imbalance is None:
         return split
     check_at_least("dataset.imbalance", imbalance, 1, example=10)
     classes, count = torch.unique(split.label[split.label >= 0], return_counts=True)
     most = int(count.min())
-    if round(most / imbalance) < 2 <= most:
-        raise ConfigError(
-            f"dataset.imbalance={imbalance:g} leaves fewer than two of {most} images in the last class, too few to "
-            f"hold one out for validation: try dataset.imbalance={most // 2}"
-        )
     falling = {c: round(most * imbalance ** (-i / max(1, len(classes) - 1))) for i, c in enumerate(classes.tolist())}
     return _first(split, falling)
 

@@ -16,7 +16,7 @@ from contrastive.config.mistaken import check_words, expanded, quote_paths
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
-from contrastive.dataset.array.rows import as_images
+from contrastive.dataset.array.splits import as_images
 from contrastive.dataset.folder.stored import Stored
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError

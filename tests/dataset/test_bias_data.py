@@ -149,7 +149,7 @@ def test_each_share_of_bias_conflicting_images_has_a_table(tmp_path: Path) -> No
     (base / "0.5pct").rename(base / "5pct")
     tables("align_conflict", base)
     assert len(build("corrupted_cifar10", base, "dataset.table=5pct.csv").pretrain) == 56
-    with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*the tables there are 5pct\.csv: try dataset"):
+    with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*: try dataset\.table=5pct\.csv"):
         build("corrupted_cifar10", base)
 
 

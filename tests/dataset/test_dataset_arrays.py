@@ -12,9 +12,9 @@ from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
 
 import contrastive
-from contrastive.dataset.array import rows
+from contrastive.dataset.array import splits
 from contrastive.dataset.array.given import given_data
-from contrastive.dataset.array.rows import MappedRows, as_images
+from contrastive.dataset.array.splits import MappedRows, as_images
 from contrastive.dataset.arrays import arrays
 from contrastive.dataset.folder.bands import decode
 from contrastive.dataset.splits import channel_stats, fingerprint
@@ -74,7 +74,7 @@ def test_test_images_of_their_own_stay_on_disk(files):
 
 def test_rows_of_a_large_file_stay_on_disk(files, monkeypatch):
     in_memory = load(files, images="x.npy", labels="y.npy")
-    monkeypatch.setattr(rows, "IN_MEMORY", 100)
+    monkeypatch.setattr(splits, "IN_MEMORY", 100)
     data = load(files, images="x.npy", labels="y.npy")
     assert isinstance(data.pretrain.image, MappedRows) and isinstance(data.test.image, MappedRows)
     index = torch.tensor([5, 0, 7])
@@ -230,7 +230,7 @@ def test_an_archive_is_refused_before_it_is_read(files, monkeypatch):
         load(files, images="odd.npz")
     np.savez(files / "med.npz", train_images=images(), train_labels=LABEL)
     monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", None)
-    monkeypatch.setattr(rows.psutil, "virtual_memory", lambda: SimpleNamespace(available=10_000))
+    monkeypatch.setattr(splits.psutil, "virtual_memory", lambda: SimpleNamespace(available=10_000))
     with pytest.raises(ConfigError, match=r"med\.npz holds 0\.0 GB and 0\.0 GB of memory are free: try numpy\.save"):
         load(files, images="med.npz")
 

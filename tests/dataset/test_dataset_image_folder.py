@@ -121,7 +121,6 @@ def test_refusals_say_what_to_do(folder, tmp_path):
         ({"size": None, "root": "/nothing"}, "/nothing is not a folder"),
         ({"bias_pattern": r"\.png"}, "finds no group"),
         ({"bias_pattern": "("}, "not a regular"),
-        ({"unlabeled": str(tmp_path), "bias_pattern": "([0-9])"}, "bias_pattern=null"),
         ({"unlabeled": str(tmp_path / "nowhere")}, "nowhere .*has no images"),
     ):
         with pytest.raises(ConfigError, match=message):
@@ -129,7 +128,7 @@ def test_refusals_say_what_to_do(folder, tmp_path):
     empty = tmp_path / "empty"
     for made, message in (
         (("train", "test"), "class folders"),
-        (("train/ant", "train/bee"), "no folders of the classes are in test/"),
+        (("train/ant", "train/bee"), "no test images in folders of the classes"),
         (("train/ant/0.png", "train/bee/0.png", "test/ant/0.png"), "none of the 2 images"),
         (("test/wasp",), "wasp"),
     ):
@@ -217,7 +216,7 @@ def test_class_folders_alone_are_split(folder):
 
 def test_a_folder_with_train_alone_is_not_guessed(folder):
     shutil.rmtree(folder / "test")
-    with pytest.raises(ConfigError, match=r"try dataset.root=.*/train to split its classes, or mv .*/train .*/all"):
+    with pytest.raises(ConfigError, match=r"try dataset.root=.*/train to test on a fifth"):
         load_image_folder(folder)
     (folder / "train/bee").rename(folder / "train/.bee")
     (folder / "train").rename(folder / "bugs")

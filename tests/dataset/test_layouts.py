@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrastive.dataset.folder.listed import listed_images
+from contrastive.dataset.image_folder import listed_images
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Found
 from contrastive.listing.places import places
@@ -167,8 +167,8 @@ def test_a_public_download_is_read_as_the_page_says(tmp_path: Path, name: str) -
 @pytest.mark.parametrize(
     ("writer", "sentence"),
     [
-        (tiny, r"no folders of the classes are in test/ and val/ .*val_annotations\.txt tells .* try .*root=.*train"),
-        (ilsvrc, r"no folders of the classes are in .*test/ and .*val/ of .* try dataset\.root=.*CLS-LOC/train"),
+        (tiny, r"no test images in folders of the classes \(.*val_annotations\.txt tells .* try .*root=.*train"),
+        (ilsvrc, r"no test images in folders of the classes: put .* try dataset\.root=.*CLS-LOC/train"),
         (mvtec, r"bottle has a train/ of its own, so it is no class: try dataset\.root=.*bottle$"),
         (pets, r"annotations/, images/ of .* are no classes by their names: try dataset\.root=.*images$"),
     ],

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
-from contrastive.dataset.array.rows import as_images
-from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
+from contrastive.dataset.array.splits import NAMES, Array, Part, as_images, as_splits
 from contrastive.dataset.folder.bands import GRAY_8, GRAY_16, bands
 from contrastive.dataset.folder.decode import is_gray_16, whole_rgb
 from contrastive.dataset.splits import as_data, channel_stats, check_data, tensor_hash

@@ -1,13 +1,11 @@
 """What is computed of files once, kept in a folder of the user's until the files change."""
 
 import json
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
 from contrastive.schema import misfit
 
@@ -38,12 +36,3 @@ def known(path: Path, kind: type[T], *, is_whole: Callable[[T], bool] = bool) ->
         if misfit(content, kind) is None and is_whole(content):
             return content  # type: ignore[no-any-return]
     return None
-
-
-def check_space(folder: Path, needed: int, what: str, remedy: str) -> None:
-    """Raise ConfigError if the disk of a folder has too little space for so many bytes."""
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ConfigError(
-            f"{folder} has {free / 1e9:.1f} GB of free space and {what} need {needed / 1e9:.1f}: try {remedy}"
-        )

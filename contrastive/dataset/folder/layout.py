@@ -195,17 +195,11 @@ def _labeled(
 
 def _no_test(base: Path, place: Path, folders: Mapping[str, Path]) -> str:
     """The sentence for class folders whose test images are missing, or are in no class folders."""
-    if place.parent == base and not folders.keys() - {"train"}:
-        return (
-            f"{base} has no test images: put them into {base}/test/<class>/ or {base}/val/<class>/, "
-            f"or try dataset.root={place} to split its classes, or mv {place} {base}/all for no labels"
-        )
-    bare = [folder for split, folder in folders.items() if split != "train"]
-    lists = sorted(path for folder in bare for path in folder.glob("*.txt"))[:1]
-    told = f"; {lists[0]} tells the labels of its images" if lists else ""
+    lists = [path for split, folder in folders.items() if split != "train" for path in sorted(folder.glob("*.txt"))]
+    told = f" ({lists[0]} tells the labels of some)" if lists else ""
     return (
-        f"no folders of the classes are in {' and '.join(_shown(base, folder) for folder in bare)} of {base}{told}: "
-        f"put the images into {bare[-1]}/<class>/, or try dataset.root={place} to test on a fifth of its images"
+        f"{base} has no test images in folders of the classes{told}: put them into {base}/test/<class>/ or "
+        f"{base}/val/<class>/, or try dataset.root={place} to test on a fifth of its images"
     )
 
 

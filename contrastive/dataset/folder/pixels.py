@@ -7,6 +7,7 @@ hash of the bytes of each. The decoded images lie beside it.
 
 import hashlib
 import os
+import shutil
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.dataset.folder.bands import RGB_8, Array, Kind, common_kind, decode
-from contrastive.dataset.folder.kept import check_space, kept
+from contrastive.dataset.folder.kept import kept
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.folder.stored import Contents, Rows, Source, StoredImages, content_of
 from contrastive.dataset.splits import stats_of_levels
@@ -117,8 +118,12 @@ def _load(part: Part, wanted: Wanted, like: Kind | None, *, is_decoded: bool) ->
         kind = like or common_kind(part.paths, wanted.channels)
         if not is_decoded:
             return examined(part, wanted, kind)
-        remedy = "dataset.cache=PATH on a larger disk, or dataset.decoded=false"
-        check_space(wanted.cache, _n_bytes(n, wanted.size, kind), "the decoded images", remedy)
+        free, needed = shutil.disk_usage(wanted.cache).free, _n_bytes(n, wanted.size, kind)
+        if needed > free:
+            raise ConfigError(
+                f"{wanted.cache} has {free / 1e9:.1f} GB of free space and the decoded images need {needed / 1e9:.1f}: "
+                "try dataset.cache=PATH on a larger disk, or dataset.decoded=false"
+            )
         with atomic(pixels, alone=True) as place, place.open("wb") as out:
             return examined(part, wanted, kind, out)
 

@@ -4,7 +4,6 @@ import csv
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +28,6 @@ OTHER_TABLE = "FILE.csv, or, for the table of a recipe, python train.py --help d
 class Row(NamedTuple):
     """What one line of a table says of one image."""
 
-    line: int
     path: str
     split: str | None  # None: of a table without splits
     label: str
@@ -63,7 +61,7 @@ def read_table(
             raise ConfigError(f"dataset.columns has {known} and a name for each: try 'dataset.columns={{label: y}}'")
     rows, unused = _rows(base, path, names, splits)
     files = _files(base, [row.path for row in rows])
-    notes = _check_repeats(path, rows, files)
+    _check_once(path, rows, files)
     classes = _in_order({row.label for row in rows})
     biases = _in_order({row.bias for row in rows if row.bias is not None})
     left_out = {f"of the split {word}, which dataset.splits leaves out": paths for word, paths in unused.items()}
@@ -90,9 +88,19 @@ def read_table(
             raise ConfigError(
                 f"{path} names no {name} images that exist{looked}: try another dataset.root or dataset.columns.split"
             )
-    notes += _torn(parts, names["group"])
     taken = {name: Part(base, parts[name]) for name in ("train", "val", "test") if parts[name]}
-    return Listing(taken, classes, biases, places, left_out, tuple(notes))
+    return Listing(taken, classes, biases, places, left_out, tuple(_torn(parts, names["group"])))
+
+
+def _check_once(path: Path, rows: Sequence[Row], files: Sequence[str | None]) -> None:
+    """Refuse an image of two splits, labels, biases or groups."""
+    first = dict[str, Row]()
+    for row, file in zip(rows, files, strict=True):
+        if file is not None and first.setdefault(file, row)[1:] != row[1:]:
+            raise ConfigError(
+                f"{path} has {printable(file)} in two lines, of two splits, labels, biases or groups: "
+                "try one line for each image"
+            )
 
 
 def _torn(parts: Mapping[str | None, Sequence[ImageFile]], column: str | None) -> list[str]:
@@ -170,10 +178,9 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
             f"{path} is not written in UTF-8 ({error}): try iconv -f latin1 -t utf-8, or to save it as CSV UTF-8"
         ) from error
     except (OSError, csv.Error) as error:
-        there = [file.name for file in sorted(path.parent.glob("*.csv")) if file != path]
-        known = f"; the tables there are {', '.join(there[:NAMED])}" if there else ""
-        example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or [OTHER_TABLE]))
-        raise ConfigError(f"{path} cannot be read ({error}){known}: try dataset.table={example}") from error
+        there = [file for file in sorted(path.parent.glob("*.csv")) if file != path]
+        known = there[0].name if there else OTHER_TABLE
+        raise ConfigError(f"{path} cannot be read ({error}): try dataset.table={known}") from error
     if not rows:
         raise ConfigError(f"{path} has no line below its header: try a table with a line for each image")
     return header, rows
@@ -202,9 +209,14 @@ def _rows(
             continue
         meant = None if word is None else splits.get(word) or split_of_cell(word)
         if word is not None and meant is None:
-            raise ConfigError(_odd_split(path, line, word, [row[split or ""].strip() for _, row in rows], splits))
+            odd = dict.fromkeys(w for _, other in rows if split_of_cell(w := other[split or ""].strip()) is None)
+            left_out = ", ".join(f"{each}: {splits.get(each) or 'null'}" for each in odd)
+            raise ConfigError(
+                f"{path} has the split {word!r} in line {line}: try 0, 1, 2 or train, val, test, or "
+                f"'dataset.splits={{{left_out}}}' to leave such rows out"
+            )
         words = composed(row[label]), bias and composed(row[bias]), group and composed(row[group])
-        kept.append(Row(line, row[image], meant, *words))
+        kept.append(Row(row[image], meant, *words))
     return kept, unused
 
 
@@ -217,40 +229,6 @@ def _check_cells(path: Path, names: Mapping[str, str | None], rows: Sequence[tup
             continue
         if empty := [line for line, row in rows if (row[name] or "").strip().lower() in ("", "nan")]:
             raise ConfigError(f"{path} has no {key} ({name}) in {_lines(empty)}: try it without these lines")
-
-
-def _odd_split(path: Path, line: int, word: str, words: Sequence[str], splits: Mapping[str, str | None]) -> str:
-    """The sentence for a word that names no split, with what leaves out all of its kind."""
-    odd = [each for each in dict.fromkeys(words) if each not in splits and split_of_cell(each) is None]
-    left_out = ", ".join(f"{each}: {split or 'null'}" for each, split in [*splits.items(), *((w, None) for w in odd)])
-    return (
-        f"{path} has the split {word!r} in line {line}: try 0, 1, 2 or train, val, test"
-        + f", or 'dataset.splits={{{left_out}}}' to leave such rows out" * (len(odd) <= NAMED)
-    )
-
-
-def _check_repeats(path: Path, rows: Sequence[Row], files: Sequence[str | None]) -> list[str]:
-    """Refuse an image with two splits, labels or biases; a sentence of how many rows are there twice, if any are."""
-    first, again = dict[str, Row](), list[tuple[Row, Row]]()
-    for row, file in zip(rows, files, strict=True):
-        if (before := first.setdefault(file or os.path.normpath(row.path), row)) is not row:
-            again.append((before, row))
-    for key in ("split", "label", "bias", "group"):
-        two = [(a, b) for a, b in again if getattr(a, key) != getattr(b, key)]
-        if two:
-            n, (a, b) = len({row.path for row, _ in two}), two[0]
-            one, other = (f"{getattr(row, key)} in line {row.line}" for row in (a, b))
-            raise ConfigError(
-                f"{path} has {counted(n, 'image')} with {counted(2, key)} ({printable(a.path)}: {one}, {other}): "
-                "try one line for each image"
-            )
-    if not again:
-        return []
-    n = len({row.path for row, _ in again})
-    return [
-        f"{path.name} repeats {counted(n, 'image')} in {counted(len(again), 'line')} "
-        f"({_lines([row.line for _, row in again])}): each line counts as an image"
-    ]
 
 
 def _lines(numbers: Sequence[int]) -> str:

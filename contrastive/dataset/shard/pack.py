@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from contrastive.dataset.folder.kept import check_space
 from contrastive.dataset.folder.layout import ImageFile, Part
-from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.folder.pixels import listing_hash
+from contrastive.dataset.image_folder import listed_images
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import Permutation
 from contrastive.dataset.shard.sample import Fields
@@ -38,11 +37,9 @@ def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[In
     work.
 
     Raises:
-        ConfigError: a file cannot be read, or the disk is too small.
+        ConfigError: a file cannot be read.
     """
     shards = [folder / f"{i:05}.tar" for i in range(-(-len(part.files) // per_shard))]
-    if not all(shard.exists() for shard in shards):
-        _check_space(part, folder)
 
     missing = [i for i, shard in enumerate(shards) if not shard.exists()]
     random.Random().shuffle(missing)  # others, who pack the same folder, work at other shards
@@ -83,7 +80,7 @@ def pack_folder(
         {train, val, test: the index of each shard}
 
     Raises:
-        ConfigError: no images in `source`, shards of another source in `dest`, or a disk that is too small.
+        ConfigError: no images in `source`, or shards of another source in `dest`.
     """
     listed = listed_images(source, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern)
     tqdm.write(str(listed.found()))
@@ -115,13 +112,6 @@ def _claim(dest: Path, listed: Listing[Part], per_shard: int) -> None:
     if before != source and (before is not None or any(dest.glob("*/*.tar"))):
         raise ConfigError(f"{dest} holds shards of other files: try another folder, or rm -r {as_typed(dest)}")
     write_text(path, source)
-
-
-def _check_space(part: Part, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    written = sum(shard.stat().st_size for shard in folder.glob("*.tar"))
-    needed = sum(path.stat().st_size for path in part.paths) - written
-    check_space(folder, needed, "the images", "a folder on a larger disk")
 
 
 def _members(part: Part, rows: range) -> Iterator[tuple[str, bytes]]:
