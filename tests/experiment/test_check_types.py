@@ -18,9 +18,7 @@ from contrastive.schema import TYPED, misfit
     ("word", "message"),
     [
         ("loss.drop_false_negatives=no", "must be true or false, got no: try loss.drop_false_negatives=false"),
-        ("dataset.hold_out=1", "must be true or false, got 1: try dataset.hold_out=false"),
         ("encoder.width=2.5", "encoder.width must be a whole number, got 2.5: try encoder.width=64"),
-        ("evaluator.knn.temperature=warm", r"evaluator\.knn\.temperature must be a number, got warm: try .*=0\.5"),
         ("augmentation.ops.crop.scale=0.2", r"must be a list of 2 numbers, got 0\.2: try .*scale=\[0\.08,1\.0\]"),
         ("evaluator.linear.l2=[a,b]", r"must be a list of numbers, got \[a,b\]: try evaluator\.linear\.l2=\[0\.1,"),
         ("head.hidden_dim=wide", "head.hidden_dim must be a whole number or null, got wide: try head.hidden_dim=null"),

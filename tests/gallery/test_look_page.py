@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -96,15 +95,6 @@ def test_the_page_has_counts_images_and_what_was_left_out(tmp_path: Path, capsys
     assert loads_nothing(written) and "<script" not in written
     assert written.count('alt="an image and its views"') == 8 * 9
     assert written.count('alt="bee"') == 5
-
-
-def test_images_without_a_label_are_shown_beside_the_classes(tmp_path: Path) -> None:
-    folder, page = write_image_folder(tmp_path / "bugs"), tmp_path / "look.html"
-    shutil.copytree(folder / "train/ant", tmp_path / "more")
-    words = [f"dataset.unlabeled={tmp_path}/more", "dataset.size=12", f"dataset.cache={tmp_path}", "-o", str(page)]
-    assert main([str(folder), *words]) == 0
-    written = page.read_text()
-    assert written.count('alt="no label"') == 5 and "The first" not in text_of(written)
 
 
 def test_a_function_of_ones_own_draws_the_views(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
