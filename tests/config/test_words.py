@@ -3,7 +3,6 @@
 import ast
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -138,9 +137,9 @@ def test_a_home_folder_is_expanded_and_each_value_of_a_sweep_is_a_path():
 def test_compare_and_pack_take_a_path_literally_too(monkeypatch):
     seen: list[str] = []
 
-    def run(words: list[str], **_: object) -> list[SimpleNamespace]:
+    def run(words: list[str], **_: object) -> tuple[list[object], list[str]]:
         seen.extend(words)
-        return [SimpleNamespace(not_done=["it was not asked to"])]
+        return [], ["it was not asked to"]
 
     monkeypatch.setattr(compare, "run_comparison", run)
     assert compare.main(["loss=a,b", "dataset.root=My Drive (1)"]) == 1
