@@ -94,7 +94,8 @@ def run_experiment(
         with quiet:
             if experiment.data.found is not None and run.state is None:
                 show(str(experiment.data.found))
-            print(summary.heading(experiment, run, threads=threads))
+            with recorded_failure(run):  # the loss at chance is in it
+                print(summary.heading(experiment, run, threads=threads))
             if warning := busy_warning():
                 print(f"warning: {warning}")
             result = train_and_evaluate(experiment, run)

@@ -37,8 +37,7 @@ class StepLog(Hook):
 
     def on_start(self, training: Training) -> None:
         self.training = training
-        with recorded_failure(training.run):
-            self.chance = training.step.chance(training.loader.batch_size, training.loader.device)
+        self.chance = training.step.chance(training.loader.batch_size, training.loader.device)
 
     def on_epoch_start(self, training: Training) -> None:
         self._reset()
