@@ -164,8 +164,3 @@ def compiled() -> tuple[Tensor, Tensor]:
 def test_a_compiled_loss_gathers(together: Callable[..., list[Any]]) -> None:
     for value, expected in together(compiled):
         torch.testing.assert_close(value, expected)
-
-
-def test_one_process_is_a_batch_of_its_own() -> None:
-    z = inputs(N, 2)[0]
-    assert contrastive.NTXent()(z, gather=True) == contrastive.NTXent()(z)

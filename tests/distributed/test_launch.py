@@ -43,17 +43,10 @@ def test_devices_2_is_one_run_in_one_directory(tmp_path):
         assert mine[i]["train/loss"] == pytest.approx(theirs[i]["train/loss"], rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["loss=debiased_pos", "tau_plus=0.001"], "try batch_size="),
-        (["evaluator.knn.k=0"], "try evaluator.knn.k=20"),
-    ],
-)
-def test_refusals_of_several_processes_are_one_sentence(tmp_path, words, said):
-    done = program(*QUICK, "devices=2", *words, cwd=tmp_path)
+def test_a_refusal_of_several_processes_is_one_sentence(tmp_path):
+    done = program(*QUICK, "devices=2", "loss=debiased_pos", "tau_plus=0.001", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert "try batch_size=" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 

@@ -36,14 +36,6 @@ def test_a_comparison_on_submitit_and_ray(tmp_path, plugin, words):
 
 
 @pytest.mark.slow
-def test_a_submitit_job_of_two_processes(tmp_path):
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    done = program("-m", "hydra/launcher=submitit_local", "devices=2", *QUICK, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("outputs/digits*/nt_xent/*/seed=0/result.json"))) == 1
-
-
-@pytest.mark.slow
 def test_submitit_job_that_times_out_is_requeued(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     linear = ["evaluator=[linear]", "evaluator.linear.max_iter=5"]
@@ -73,14 +65,6 @@ def job_of(folder, sweep) -> int:
                     return int(path.name)
         time.sleep(0.1)
     raise AssertionError(sweep.communicate())
-
-
-@pytest.mark.slow
-def test_the_slurm_configuration_composes(tmp_path):
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    shown = program("hydra/launcher=slurm", "--cfg", "hydra", cwd=tmp_path)
-    assert "SlurmLauncher" in shown.stdout, shown.stderr
-    assert "gpus_per_node: 1" in shown.stdout
 
 
 @pytest.mark.slow

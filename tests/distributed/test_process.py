@@ -1,6 +1,5 @@
 """Two processes against one on the same global batch."""
 
-import sys
 import time
 from types import SimpleNamespace
 from unittest import mock
@@ -17,7 +16,6 @@ from contrastive.distributed.process import (
     all_reduce_sum,
     average_gradients,
     broadcast_from_main,
-    init,
     main_process_first,
     rank,
     shard,
@@ -176,20 +174,13 @@ def body_on_main_first(path, error=None):
         return path.read_text()
 
 
-def test_broadcast_from_main_gives_result_and_error_to_all(together):
-    assert together(lambda: refused(lambda: broadcast_from_main(refuse))) == ["no: try yes"] * 2
+def test_the_main_process_goes_first_and_its_result_or_error_is_that_of_all(together, tmp_path):
     assert together(lambda: broadcast_from_main(lambda: rank())) == [0, 0]
-
-
-def test_main_process_first_runs_rank_0_first(together, tmp_path):
     assert together(lambda: body_on_main_first(tmp_path / "file")) == ["written"] * 2
-    assert (
-        together(lambda: refused(lambda: body_on_main_first(tmp_path / "other", "no: try yes"))) == ["no: try yes"] * 2
-    )
-    with main_process_first():  # a single process just runs the body
-        (tmp_path / "alone").touch()
-    assert (tmp_path / "alone").exists()
-    assert refused(lambda: body_on_main_first(tmp_path / "alone", "no: try yes")) == "no: try yes"
+    tasks = [lambda: broadcast_from_main(refuse), lambda: body_on_main_first(tmp_path / "other", "no: try yes")]
+    for task in tasks:
+        assert together(lambda task=task: refused(task)) == ["no: try yes"] * 2
+        assert refused(task) == "no: try yes"  # a single process just runs the body
 
 
 @pytest.mark.parametrize(
@@ -296,10 +287,6 @@ def test_processes_agree_about_once_a_second_at_the_same_step(together):
     assert 3 <= n_mine == n_theirs <= 5
 
 
-def test_one_process_answers_at_once():
-    assert Agreement()(True, False) == (True, False)
-
-
 def gathered():
     """What `gather` gives for a tensor of two kinds of strides, and the gradient that comes back."""
     x = (torch.arange(24.0).view(6, 2, 2) + 100).transpose(1, 2)[shard().of(6)].requires_grad_()
@@ -315,17 +302,3 @@ def test_gather_is_in_rank_order_and_sums_gradients(together):
         assert torch.equal(whole, (torch.arange(24.0).view(6, 2, 2) + 100).transpose(1, 2))
         assert torch.equal(gradient, expected)
         assert torch.equal(labels, torch.arange(6))
-
-
-def test_nccl_gets_its_device_and_connects_at_once(monkeypatch):
-    for key, value in {"RANK": 5, "LOCAL_RANK": 1, "WORLD_SIZE": 8, "LOCAL_WORLD_SIZE": 2}.items():
-        monkeypatch.setenv(key, str(value))
-    monkeypatch.setattr("sys.stdout", sys.stdout)
-    with (
-        mock.patch.multiple("torch.cuda", is_available=lambda: True, device_count=lambda: 2, set_device=mock.DEFAULT),
-        mock.patch("torch.set_num_threads"),
-        mock.patch("torch.distributed.init_process_group") as start,
-    ):
-        init("cuda")
-    assert start.call_args.args == ("cpu:gloo,cuda:nccl",)
-    assert start.call_args.kwargs["device_id"] == torch.device("cuda:1")

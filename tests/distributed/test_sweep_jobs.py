@@ -19,32 +19,23 @@ from tests.helpers import BARE, EMPTY_RESULT
 SWEEP = ["-m", "seed=0,1"]
 
 
-@pytest.fixture
-def two_cores_without_gpu(monkeypatch):
+CORES = ["hydra/launcher=cores"]
+
+
+@pytest.mark.parametrize(
+    ("word", "n_gpus", "chosen"),
+    [
+        ("epochs=1", 0, CORES),
+        *((word, 0, []) for word in ("hydra/launcher=basic", "hydra/sweeper=basic", "devices=2", "device=cuda:1")),
+        ("epochs=1", 1, []), ("epochs=1", 2, CORES), ("hydra.launcher.n_jobs=4", 1, CORES), ("device=cpu", 1, CORES),
+    ],
+)  # fmt: skip
+def test_a_sweep_uses_every_core_or_gpu_unless_it_says_otherwise(monkeypatch, tmp_path, word, n_gpus, chosen):
     monkeypatch.setattr(sweep, "n_cores", lambda: 2)
-    monkeypatch.setattr(cores, "DRIVERS", ())
-
-
-@pytest.mark.usefixtures("two_cores_without_gpu")
-def test_a_sweep_on_a_cpu_gets_a_core_for_each_run():
-    assert choose_launcher(SWEEP) == ["hydra/launcher=cores"]
-
-
-@pytest.mark.usefixtures("two_cores_without_gpu")
-@pytest.mark.parametrize("word", ["hydra/launcher=basic", "hydra/sweeper=basic", "devices=2", "device=cuda:1"])
-def test_a_chosen_launcher_sweeper_or_device_stays(word):
-    assert choose_launcher([*SWEEP, word]) == []
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_a_sweep_uses_every_gpu_and_shares_one_only_when_asked_to(monkeypatch, tmp_path, n):
-    monkeypatch.setattr(sweep, "n_cores", lambda: 2)
-    monkeypatch.setattr(cores, "DRIVERS", (str(tmp_path),))
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: n)
+    monkeypatch.setattr(cores, "DRIVERS", (str(tmp_path),) if n_gpus else ())
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert choose_launcher(SWEEP) == (["hydra/launcher=cores"] if n > 1 else [])
-    assert choose_launcher([*SWEEP, "hydra.launcher.n_jobs=4"]) == ["hydra/launcher=cores"]
-    assert choose_launcher([*SWEEP, "device=cpu"]) == ["hydra/launcher=cores"]
+    assert choose_launcher([*SWEEP, word]) == chosen
 
 
 def test_jobs_are_read_in_the_order_of_the_sweep(tmp_path):

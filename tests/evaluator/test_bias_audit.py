@@ -67,7 +67,8 @@ def test_a_bias_that_is_in_the_features_is_read_from_them():
 
     for visible, low, high in ((True, 90, 100), (False, 0, 60)):
         train, val, test = (biased(n, visible=visible) for n in (100, 60, 200))
-        sets = FeatureSets(bank=train, train=train, val=val, test=test, n_classes=4, n_biases=3)
+        lies = Features(train.h, train.label, (train.bias + 1) % 3)  # it is read by a fit on the validation images
+        sets = FeatureSets(bank=lies, train=lies, val=val, test=test, n_classes=4, n_biases=3)
         assert low <= BiasAudit()(sets).audit["bias_top1"] <= high
 
 
@@ -80,13 +81,6 @@ def test_nothing_is_reported_where_no_image_conflicts_and_one_image_to_learn_fro
     audit = BiasAudit(metric="conflicting_top1")(sets).audit
     assert "reported" not in audit and audit["linear"]["aligned_top1"] == 100
     assert Standardizer(one.h)(one.h).eq(0).all()
-
-
-def test_the_bias_is_read_by_a_fit_on_the_validation_images():
-    train, val, test = (biased(n, visible=True) for n in (100, 60, 200))
-    lies = Features(train.h, train.label, (train.bias + 1) % 3)
-    sets = FeatureSets(bank=lies, train=lies, val=val, test=test, n_classes=4, n_biases=3)
-    assert BiasAudit()(sets).audit["bias_top1"] > 90
 
 
 def test_the_training_images_say_which_bias_is_usual():
@@ -137,7 +131,6 @@ def test_a_reported_read_out_must_be_chosen(composed):
         ["loss=cross_entropy"],
         ["loss=eps_supinfonce", "regularizer=fairkl"],
         ["loss=bias_contrastive", "regularizer=bias_balanced", "sampler=bias_balanced"],
-        ["loss=cross_entropy", "regularizer=lnl"],
     ],
 )
 def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words):

@@ -15,7 +15,7 @@ import contrastive
 from contrastive.cli.report import main
 from contrastive.experiment.summary import finished
 from contrastive.run.files import read_config
-from tests.helpers import program, write_finished
+from tests.helpers import program
 
 CLASSES, PLACES, WIDTHS, SEEDS = ("landbird", "waterbird"), ("land", "water"), (2, 4), (0, 1)
 
@@ -149,17 +149,6 @@ def test_runs_have_every_figure_of_every_group(sweep):
                 assert line[f"{name}_top1/{group['class']}/{group['bias']}"] == group["top1"][name]
 
 
-@pytest.mark.slow
-def test_a_page_has_the_columns_of_a_table(sweep, tmp_path):
-    pytest.importorskip("vl_convert")
-    _, folder = sweep
-    words = ["page", str(tmp_path / "out.html"), str(folder), "--static", "--metric"]
-    assert main([*words, "knn_conflicting_top1"]) == 0
-    head = re.findall(r"<th[^>]*>([^<]*)</th>", (tmp_path / "out.html").read_text())
-    assert "knn_conflicting_top1" in head and "knn_top1" not in head
-    assert main([*words, "nope"]) == 2
-
-
 def test_a_run_prints_its_groups_by_name_and_of_many_only_the_summary():
     groups = [{"class": str(i), "bias": "red", "n": 4, "top1": {"knn": 1.0 * i}} for i in range(100)]
     result = {"test": {"knn_top1": 80.0}, "untrained": {}, "audit": {"bias_top1": 90.0, "groups": groups[:4]}}
@@ -167,10 +156,3 @@ def test_a_run_prints_its_groups_by_name_and_of_many_only_the_summary():
     result["audit"]["groups"] = groups
     text = finished(Path("run"), result)
     assert "red" not in text and "worst group" in text
-
-
-def test_runs_that_are_not_finished_are_named(tmp_path, capsys):
-    write_finished(tmp_path / "done", config={}, environment={}, test={"knn_top1": 50.0})
-    write_finished(tmp_path / "stopped", config={"seed": 1}, environment={}, test={}).joinpath("result.json").unlink()
-    assert main(["table", str(tmp_path)]) == 0
-    assert f"not finished and not counted: {tmp_path / 'stopped'}\n" in capsys.readouterr().out

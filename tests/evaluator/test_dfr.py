@@ -65,8 +65,3 @@ def test_the_strength_is_judged_by_images_that_were_not_fitted() -> None:
     noise = Features(torch.randn(80, 60, generator=rng), torch.arange(80) % 2, torch.arange(80) // 2 % 2)
     data = FeatureSets(bank=noise, train=noise, val=noise, test=noise, n_classes=2, n_biases=2)
     assert DFR(l2=(1e-4,))(data).val["worst_group_top1"] < 70  # of images that were, all are right
-
-
-def test_the_weights_are_the_mean_of_several_draws() -> None:
-    data = sets(features(200, 0.1, 1))
-    assert not torch.equal(DFR(draws=1)(data).predictions[""], DFR(draws=5)(data).predictions[""])

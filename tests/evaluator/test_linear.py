@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from contrastive.evaluator import linear
 from contrastive.evaluator.linear import Linear
 from contrastive.evaluator.probes import Standardizer, fit_logistic
-from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 
 
@@ -88,17 +87,6 @@ def test_the_classifier_is_refitted_on_the_validation_images_too():
     scores = Linear()(features)
     assert scores.val["top1"] == 0  # of a class that the first fit never saw
     assert scores.test["top1"] > 90
-
-
-def test_units_of_features_do_not_matter():
-    def scores(unit, zero):
-        drawn = blobs(200, 0, 3), blobs(100, 1, 3), blobs(400, 2, 3)
-        parts = [Features(own.h * unit + zero, own.label) for own in drawn]
-        return Linear()(feature_sets(*parts))
-
-    plain, other = scores(1, 0), scores(torch.logspace(1, -3, 8), torch.linspace(-5, 5, 8))
-    assert (plain.val, plain.test) == (other.val, other.test)
-    assert (plain.predictions[""] == other.predictions[""]).all()
 
 
 def test_strength_is_chosen_on_the_validation_images():

@@ -120,15 +120,6 @@ def test_augmented_features_are_those_of_augmented_images(monkeypatch):
     torch.testing.assert_close(images.augmented(4, Compose(ops={})).h, net(2 * (image[rows] / 255) - 1))
 
 
-def trained(steps: int, **arguments: float) -> OnlineProbe:
-    along = OnlineProbe(**arguments)
-    along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=0)
-    train = blobs(60, 0)
-    for _ in range(steps):
-        along.observe(train.h[:, None], train.label)
-    return along
-
-
 def test_online_probe_learns_from_normalized_view_0():
     along = OnlineProbe(lr=0.1)
     along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=3)
@@ -148,17 +139,14 @@ def test_online_probe_learns_from_normalized_view_0():
     assert torch.equal(scores.predictions[""], expected)
 
 
-def test_online_probe_ignores_unlabeled_batches():
-    along = trained(3)
+def test_online_probe_is_silent_before_its_first_step_and_learns_nothing_without_labels():
+    along = OnlineProbe()
+    assert along(sets()) == Scores()
+    along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=0)
+    assert along(sets()) == Scores()
     before = along.layer.linear.weight.clone()
     along.observe(torch.randn(4, 1, 8), torch.full((4,), -1))
-    assert along.layer.linear.weight.isfinite().all()
-    assert (along.layer.linear.weight - before).abs().max() < 2e-3  # only Adam's momentum
-
-
-def test_online_probe_is_silent_before_its_first_step():
-    assert OnlineProbe()(sets()) == Scores()
-    assert trained(0)(sets()) == Scores()
+    assert torch.equal(along.layer.linear.weight, before)
 
 
 ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,online_probe]", "evaluator.linear.max_iter=5"]
@@ -177,15 +165,6 @@ def test_an_online_probe_reports_its_last_and_its_best_epoch_and_does_not_move_t
     run_experiment(composed(*ALONG, "evaluator=[linear]"), tmp_path / "without")
     ours, plain = (saved_weights(tmp_path / name) for name in ("with", "without"))
     assert all(torch.equal(ours[key], plain[key]) for key in plain)
-
-
-def test_published_probes_run_after_training_only(composed, tmp_path):
-    words = ["evaluator=[adam_probe,sgd_probe]", "evaluator.adam_probe.epochs=2", "evaluator.sgd_probe.epochs=2"]
-    result = run_experiment(composed(*TINY[:4], "device=cpu", "epochs=1", *words), tmp_path)
-    assert set(result["test"]) == {
-        "adam_probe_top1", "adam_probe_top5", "sgd_probe_top1", "sgd_probe_top5", "sgd_probe_best_test_top1",
-    }  # fmt: skip
-    assert result["untrained"] == {}
 
 
 @pytest.mark.parametrize(
