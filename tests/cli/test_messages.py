@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -92,15 +93,25 @@ def test_memory_of_the_libraries_of_a_gpu_is_memory_of_the_gpu(text):
     assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
 
 
-def test_an_argument_that_ones_own_function_lacks_is_one_sentence(tmp_path):
+@pytest.mark.parametrize(
+    ("source", "exit_code", "said"),
+    [
+        ("def load(root, *, size=8, hold_out=False): ...\n", 2, "missing 1 required positional argument: 'root'"),
+        ("def load(**options):\n    return [][3]\n", 1, "own_data.py, line 2, in load"),
+    ],
+)
+def test_an_argument_that_is_lacking_is_one_sentence_and_a_bug_of_ones_own_has_its_place(
+    tmp_path, source, exit_code, said
+):
     (tmp_path / "mine/dataset").mkdir(parents=True)
-    (tmp_path / "mine/own_data.py").write_text("def load(root, *, size=8, hold_out=False): ...\n")
+    (tmp_path / "mine/own_data.py").write_text(source)
     yaml = "# @package _global_\ndataset:\n  _target_: own_data.load\n  size: 8\n  hold_out: false\n"
     (tmp_path / "mine/dataset/own.yaml").write_text(yaml)
+    sys.modules.pop("own_data", None)
     code, err = call([*DRY, "--config-dir", "mine", "dataset=own"], tmp_path)
-    assert code == 2, err
-    assert "own_data.load" in err and "missing 1 required positional argument: 'root'" in err
-    assert len(err.strip().splitlines()) == 1
+    assert code == exit_code, err
+    assert said in err
+    assert ("Traceback" in err) == (exit_code == 1)
 
 
 def test_a_fault_is_placed_in_code_of_ones_own_and_without_a_traceback_nowhere(tmp_path):

@@ -1,12 +1,10 @@
 """What a run directory may name: components and one's own modules. What one composes oneself may name anything."""
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from safetensors.torch import save_file
 
 from contrastive.cli.evaluate import main as evaluate
@@ -14,7 +12,7 @@ from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
 from contrastive.run.directory import open_run
-from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, compose_settings, write_finished
+from tests.helpers import compose_settings, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
 REFUSED = [
@@ -90,8 +88,7 @@ def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
     (tmp_path / "hubconf.py").write_text("open('EVIL', 'w')\ndef x():\n    return 1\n")
     evil = {"_target_": HUB, "repo_or_dir": str(tmp_path), "model": "x", "source": "local"}
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**SOUND_CONFIG, "encoder": evil}))
-    (tmp_path / "result.json").write_text(json.dumps(EMPTY_RESULT))
+    write_finished(tmp_path, config={"encoder": evil}, environment={})
     save_file({"x": torch.zeros(1)}, tmp_path / "encoder.safetensors")
     with pytest.raises(ConfigError, match="is neither a component"):
         Result(tmp_path).encoder()
