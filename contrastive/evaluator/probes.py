@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from contrastive.dataset.splits import stratified
 from contrastive.evaluator.base import Scores
+from contrastive.seeding import generator
 
 LENGTHS = (0.0, 2**-10, 2**-5, 0.25, 0.5, 1.0, 2.0)  # of a Newton step
 MAX_CG = 200  # steps of conjugate gradients for one direction
@@ -207,8 +207,10 @@ def logits(weight: Tensor, x: Tensor) -> Tensor:
 
 def draw_labels(label: Tensor, fraction: float, draw: int) -> Tensor:
     """Indices of a fixed draw of the labels (N,): the fraction of each class, at least one image; sorted."""
-    _, drawn = stratified(label.cpu(), fraction, "fraction of the labels", fraction, draw)
-    return drawn.to(label.device)
+    rng, known = generator("cpu", "fraction of the labels", fraction, draw), label.cpu()
+    classes = [(known == c).nonzero().squeeze(1) for c in known.unique()]
+    drawn = [rows[torch.randperm(len(rows), generator=rng)[: max(1, round(fraction * len(rows)))]] for rows in classes]
+    return torch.cat(drawn).sort().values.to(label.device)
 
 
 def in_percent(fraction: float) -> str:
