@@ -201,7 +201,7 @@ def test_a_network_of_ones_own_lies_in_a_folder_that_is_named(folder, tmp_path, 
     assert 'load_encoder("model.safetensors", encoder=YOUR_NETWORK)' in (tmp_path / "hub/README.md").read_text()
     capsys.readouterr()
     assert main(["embed", str(run), str(folder), "-o", f]) == 2
-    assert "try --config-dir FOLDER, the one that holds net_of_mine.py" in capsys.readouterr().err
+    assert "try --config-dir FOLDER, that of net_of_mine.py" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

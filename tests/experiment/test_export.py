@@ -181,7 +181,7 @@ def test_a_file_that_names_no_arguments_means_their_defaults(target, tmp_path):
             torch.onnx.OnnxExporterError("no ONNX function\nfor aten::odd"),
             "cannot write this network as ONNX (no ONNX function for aten::odd): try encoder.safetensors",
         ),
-        ([".", "--huggingface", "FILE"], None, "file exists: try another folder"),
+        ([".", "--huggingface", "FILE"], None, "FILE: file exists: "),
         (["."], None, "try --onnx"),
         (["missing", "--onnx"], None, "there is no weights file"),
     ],
