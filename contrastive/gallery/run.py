@@ -13,8 +13,8 @@ from contrastive.experiment.verdict import wilson
 from contrastive.gallery.features import Judged, images_judged, judged, plane
 from contrastive.gallery.images import spaced, uris
 from contrastive.report.collect import runs_record
-from contrastive.report.curves import read_series
 from contrastive.report.facts import facts
+from contrastive.report.page import curves
 from contrastive.report.templates.fill import chart_module, filled
 from contrastive.run.run import Run
 from contrastive.types import Features
@@ -36,8 +36,6 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
 
     found, result = judged(run, device=device, folders=folders), run.result
     record = runs_record({run.path.name: {run.path: run}}, list(result["test"]))
-    series = [one for one in read_series(record) if len(one.epoch) > 2]
-    keys = sorted(dict.fromkeys(one.key for one in series), key=lambda key: not key.startswith("test/"))
     points = map_points(found)
     groups = group_bars(found, result["audit"].get("groups", []))
     n_classes = len(found.data.classes)
@@ -58,7 +56,7 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
         n_groups=len({group["group"] for group in groups}),
         n_bars=N_GROUPS,
         worst=worst(found),
-        curves=charts.curves_chart(series, [run.path.name], keys) if keys else None,
+        curves=curves(record, charts)["curves"],
     )
 
 

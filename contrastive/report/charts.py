@@ -93,7 +93,7 @@ def menu(name: str, title: str, options: dict[str, str]) -> alt.Parameter:
 
 
 def panels(
-    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: str = "", height: int = HEIGHT
+    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: str = ""
 ) -> alt.LayerChart | alt.FacetChart:
     """The layers once for each value of the field, side by side; their axis `own`, x or y, is not shared."""
     chart = alt.layer(*layers, data=ROWS)
@@ -101,7 +101,7 @@ def panels(
     if len(names) < 2:
         return chart.properties(width="container", height=1.4 * HEIGHT)
     facet = alt.Facet(field=field, type="nominal", sort=names)
-    facets = chart.properties(width=PANEL_WIDTH, height=height).facet(facet, columns=min(N_COLUMNS, len(names)))
+    facets = chart.properties(width=PANEL_WIDTH, height=HEIGHT).facet(facet, columns=min(N_COLUMNS, len(names)))
     scales: dict[str, Any] = {own: "independent"} if own else {}
     resolved: alt.FacetChart = facets.resolve_scale(**scales)
     return resolved

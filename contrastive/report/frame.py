@@ -104,14 +104,9 @@ class Frame:
             ConfigError: none has.
         """
         if name not in self.metrics:
-            known = self.test_metrics()
-            nearest = [*neighbors(name, known), *known][:1]
-            example = f"try {shlex.quote(nearest[0])}" if nearest else "try runs with evaluators"
-            named = [
-                metric for metric in known if "_top1/" not in metric
-            ]  # of single bias groups there may be hundreds
-            more = f" and {len(known) - len(named)} of single bias groups" if len(named) < len(known) else ""
-            raise ConfigError(f"no run has {name}, known are {', '.join(named) or 'none'}{more}: {example}")
+            known = [metric for metric in self.test_metrics() if not is_detail(metric)]
+            near = [*neighbors(name, self.test_metrics()), *known, "all"][0]
+            raise ConfigError(f"no run has {name}, known are {', '.join(known) or 'none'}: try {shlex.quote(near)}")
         return name
 
     def by_name(self) -> "Frame":

@@ -13,6 +13,7 @@ from tqdm.notebook import tqdm as notebook_bar
 
 from contrastive.distributed.pool import is_in_pool
 from contrastive.distributed.process import is_main
+from contrastive.run.figures import KNN
 from contrastive.text import clock
 from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput
@@ -22,7 +23,7 @@ with warnings.catch_warnings(action="ignore", category=TqdmWarning):  # a notebo
 
 LINES = 20  # of a run, at most, unless its epochs are long
 PATIENCE, LONGEST_SILENCE = 5, 60  # seconds until a task is named, and between the lines of a long one
-SHOWN = {"train/loss": "loss {:#.3g}", "test/knn_top1": "kNN {:.1f}", "time/views_per_s": "{:,.0f} views/s"}
+SHOWN = {"train/loss": "loss {:#.3g}", f"test/{KNN}": "kNN {:.1f}", "time/views_per_s": "{:,.0f} views/s"}
 
 
 class Progress(Hook):

@@ -132,8 +132,7 @@ def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_p
     assert judged[second][-1].startswith(f"{difference:+.2f}")
     assert main(["table", str(folder), "--metric", "nope"]) == 2
     said = capsys.readouterr().err
-    assert "known are knn_top1, knn_worst_group_top1, linear_top1," in said
-    assert "and 8 of single bias groups: try knn_top1" in said
+    assert "known are knn_top1, knn_worst_group_top1, linear_top1," in said and "try knn_top1" in said
 
 
 @pytest.mark.slow

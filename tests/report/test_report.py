@@ -150,7 +150,7 @@ def test_a_comparison_and_a_finished_run_send_nothing_to_the_terminal(tmp_path, 
     assert main(["table", str(tmp_path), "--against", first]) == 0
     assert main(["table", str(tmp_path), "--against", ESCAPE]) == 2
     assert second != first
-    result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}}}
+    result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}, "classes": []}}
     show(already_done(Run(path=tmp_path / TITLE, result=result)))
     said = "".join(capsys.readouterr())
     assert "x1b[31mred" in said
