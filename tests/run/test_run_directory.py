@@ -18,7 +18,7 @@ from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.directory import open_run, run_files
-from contrastive.run.files import read_config, read_environment, read_result, write_config
+from contrastive.run.files import read_config, read_environment, read_result, write_config, write_result
 from contrastive.run.log import Logs, missing_lines
 from contrastive.run.provenance import code_record
 from contrastive.run.run import done_already, read_run
@@ -380,6 +380,11 @@ def test_a_finished_run_says_what_changed_since(tmp_path, monkeypatch):
     (tmp_path / "insects").mkdir()
     (tmp_path / "insects/new.png").touch()
     assert done_already(run, transfer).warnings == (CHANGED.format("transfer"),)
+    finish(run, config=config, environment=environment, rerun=True)
+    write_result(run, {**read_result(run), "made_by": {"config": "another"}})
+    assert done_already(run, config) is None
+    with pytest.raises(ConfigError, match=r"result\.json is another run's: try rerun=true"):
+        interrupt(run, config=config, environment=environment)
     finish(run, config=config, environment=environment, rerun=True)
     (run / "head.safetensors").unlink()
     assert "head.safetensors is missing: remove result.json" in done_already(run, config).warnings[0]

@@ -182,25 +182,18 @@ def test_a_network_larger_than_the_memory_is_a_sentence(run):
 # ---- checkpoints
 
 
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("interrupted") / "run"
-    run_until_step(9, compose_settings(*PER_IMAGE), path)
-    return path
-
-
-def test_the_state_of_another_number_of_images(interrupted, tmp_path):
-    run = Path(shutil.copytree(interrupted, tmp_path / "run"))
-    state = torch.load(run / "checkpoints/last.pt", weights_only=True)
+def test_the_state_of_another_number_of_images(tmp_path):
+    settings = compose_settings(*PER_IMAGE)
+    run_until_step(9, settings, tmp_path)
+    state = torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)
     del state["sha256"]
     per_image = [key for key, value in state["objective"].items() if value.ndim and len(value) > 1000]
     assert per_image
     for key in per_image:
         state["objective"][key] = state["objective"][key][:-1]
-    torch.save({**state, "sha256": content_hash(state)}, run / "checkpoints/last.pt")
-    settings = compose_settings(*PER_IMAGE)
+    torch.save({**state, "sha256": content_hash(state)}, tmp_path / "checkpoints/last.pt")
     with pytest.raises(ConfigError, match=r"does not fit this code .*size mismatch.*rerun=true"):
-        run_experiment(settings, run)
+        run_experiment(settings, tmp_path)
 
 
 # ---- other files

@@ -262,6 +262,20 @@ def test_files_without_weights_are_refused(tmp_path):
             load_into(ResNet(width=2), weights_path(tmp_path / name))
 
 
+def test_a_network_without_relu_after_bn1_is_for_its_own_stem_alone(tmp_path):
+    """As lightly saves its own ResNet: the children numbered, the ReLU not among them."""
+    trained = ResNet(width=2)
+    children = [trained.conv1, trained.bn1, trained.layer1, trained.layer2, trained.layer3, trained.layer4]
+    torch.save(nn.Sequential(*children).state_dict(), tmp_path / "numbered.pth")
+    torch.save(trained.state_dict(), tmp_path / "named.pth")
+    for name, stem, other in (("numbered", "lightly", "small"), ("named", "small", "lightly")):
+        encoder = ResNet(width=2, stem=stem)
+        load_into(encoder, tmp_path / f"{name}.pth")
+        assert torch.equal(encoder.layer4[1].conv2.weight, trained.layer4[1].conv2.weight)
+        with pytest.raises(ConfigError, match=rf"has no ReLU after bn1: try encoder=resnet18 encoder\.stem={stem}"):
+            load_into(ResNet(width=2, stem=other), tmp_path / f"{name}.pth")
+
+
 def test_lightlys_resnet_has_a_stem_of_its_own(tmp_path):
     lightly = pytest.importorskip("lightly.models")
     network = lightly.ResNetGenerator("resnet-18")
