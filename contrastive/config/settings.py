@@ -123,6 +123,8 @@ class Settings:
     def _check_of_every_option(self) -> None:
         for group, name, example in (("encoder", "frozen", 0.5), ("encoder", "lora", 8), ("loss", "push", 4)):
             check_at_least(f"{group}.{name}", getattr(self, group).get(name, 0), 0, example=example)
+        if (channels := self.encoder.get("in_channels")) is not None:
+            check_at_least("encoder.in_channels", channels, 1, example=3)
         check_between("encoder.layer_decay", self.encoder.get("layer_decay", 1), 0, 1, exclude=(0,), example=0.75)
 
     def _fix(self) -> None:
