@@ -1,6 +1,5 @@
 """What a run shows while it trains: lines without carriage returns in a file, a bar on a terminal, or nothing."""
 
-import contextlib
 import io
 import itertools
 import multiprocessing
@@ -14,7 +13,6 @@ import time
 import pytest
 
 from contrastive.distributed import pool
-from contrastive.evaluator.base import Evaluator, evaluate
 from contrastive.training import progress
 from contrastive.training.progress import LINES, Progress, line_every
 from tests.cli.hostile import call
@@ -25,13 +23,6 @@ termios = pytest.importorskip("termios")  # not on Windows
 LINE = re.compile(
     r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d(?: \(epoch \d+\))?  [\d,]+ views/s  (?:\d.* left|trained in \d.*)"
 )
-
-
-class Constant(Evaluator):
-    protocol = "none"
-
-    def __call__(self, features):
-        return {"": 1.0}
 
 
 def test_a_run_of_many_epochs_prints_ten_to_twenty_lines():
@@ -104,17 +95,6 @@ def test_what_takes_long_is_named_and_named_again(capsys, monkeypatch):
     with progress.announced("evaluating: rankme"):
         pass
     assert capsys.readouterr().out == ""
-
-
-def test_each_evaluator_is_announced():
-    names = []
-
-    def announce(name):
-        names.append(name)
-        return contextlib.nullcontext()
-
-    evaluate({"a": Constant(), "b": Constant()}, None, announce=announce)
-    assert names == ["a", "b"]
 
 
 def test_quiet_shows_nothing(capsys):
