@@ -203,12 +203,3 @@ def test_the_recipes_run(tmp_path, experiment, suffix, shape, channels):
     assert json.loads((tmp_path / "run/result.json").read_text())["test"]["knn_top1"] > 0
     _, transform = contrastive.load_encoder(tmp_path / "run")
     assert len(transform.mean) == channels and transform.dtype == torch.uint16
-
-
-def test_a_table_of_gray_images_of_16_bits(tmp_path):
-    folder = write_classes(tmp_path / "chest", ".png", (12, 12))
-    rows = [f"{name}/{i}.png,{'test' if i < 5 else 'train'},{name}" for name in ("ill", "well") for i in range(20)]
-    (folder / "chest.csv").write_text("\n".join(["img_filename,split,y", *rows]))
-    data = load_image_folder(folder, table="chest.csv", columns={"bias": None})
-    contrastive.check_dataset(data)
-    assert (data.n_channels, data.pretrain.image.dtype, data.classes) == (1, torch.uint16, ("ill", "well"))

@@ -35,12 +35,6 @@ def test_classes_and_labels_come_from_the_folders(folder):
     assert load_image_folder(folder, name="tiny insects").facts["dataset_name"] == "tiny insects"
 
 
-def test_the_bias_is_read_from_the_path(folder):
-    data = load_image_folder(folder, bias_pattern=r"([0-9])\.png$")
-    assert data.biases == tuple("0123456789")
-    assert data.pretrain.bias[:20].tolist() == [i % 10 for i in range(20)]
-
-
 def test_a_second_start_reads_no_image(folder, monkeypatch):
     (folder / "train/bee/005.png").write_bytes(b"no image")
     first = load_image_folder(folder)

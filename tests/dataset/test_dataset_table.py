@@ -1,6 +1,5 @@
 """Image folders with a table in place of class folders."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -212,12 +211,6 @@ def test_columns_are_guessed_by_look(birds, composed, header, columns):
     assert word == f"'dataset.columns={columns}'"
     typed = composed("dataset=image_folder", "dataset.root=x", word.strip("'")).dataset["columns"]
     assert load_image_folder(birds, table="mine.csv", columns=typed).classes
-
-
-def test_a_table_that_is_a_pipe_is_refused(birds):
-    os.mkfifo(birds / "pipe.csv")
-    with pytest.raises(ConfigError, match=r"pipe\.csv cannot be read \(it is no file\).*: try dataset\.table="):
-        load_image_folder(birds, table="pipe.csv")
 
 
 @pytest.mark.parametrize("per_group", [1, 4, 7])

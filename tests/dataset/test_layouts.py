@@ -283,11 +283,6 @@ def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, content: str,
         listed_images(tmp_path, table="t.csv", columns={"path": "file", "label": "y", "bias": None})
 
 
-def test_columns_without_a_table_are_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"names columns of a table: try dataset\.table=metadata\.csv"):
-        listed_images(tmp_path, columns={"label": "y"})
-
-
 def test_a_class_in_another_spelling_is_to_be_renamed(tmp_path):
     write(tmp_path, "train/cat", "train/dog", "test/Cat", "test/dog")
     with pytest.raises(ConfigError, match=rf"try mv {tmp_path}/test/Cat {tmp_path}/test/cat$"):

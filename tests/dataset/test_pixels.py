@@ -13,7 +13,6 @@ from PIL import Image, ImageOps
 from contrastive.dataset.folder import decode as decoding
 from contrastive.dataset.folder.bands import GRAY_16, bands, common_kind, decode
 from contrastive.dataset.folder.decode import TURNED
-from contrastive.dataset.splits import fingerprint
 from contrastive.experiment.encoder import Transform
 from tests.helpers import load_image_folder
 
@@ -132,17 +131,6 @@ def test_photos_are_turned_in_every_way_and_counted(tmp_path: Path) -> None:
     assert is_upright(255 * transform(Image.open(folder / "a/0.jpg"))[0].numpy())
     stored = replace(transform, orientation=False)(folder / "a/0.jpg")[0]
     assert not is_upright(255 * stored.numpy())
-
-
-def test_a_recipe_may_leave_photos_as_they_are_stored(tmp_path: Path) -> None:
-    folder, cache = leaning(tmp_path / "photos"), str(tmp_path / "cache")
-    turned, stored = (load_image_folder(folder, cache=cache, orientation=turn) for turn in (True, False))
-    assert not is_upright(stored.pretrain.image[0].numpy())
-    assert fingerprint(stored) != fingerprint(turned)
-    assert f"12 of 12 images are {decoding.NOT_TURNED}" in str(stored.found)
-    assert str(load_image_folder(folder, cache=cache).found) == str(turned.found)  # from the cache
-    read = load_image_folder(folder, cache=cache, orientation=False, decoded=False).pretrain.image
-    assert torch.equal(read[torch.arange(len(read))], stored.pretrain.image)
 
 
 def test_a_fourth_band_that_is_no_transparency_changes_no_color_and_is_named(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from tests.dataset.data import (
     damage,
     everything,
     load_shards,
-    oriented,
     picture,
     values,
     write_shards,
@@ -318,15 +317,6 @@ def test_pack_refuses_shards_of_other_classes_or_splits_though_the_changed_split
     assert main(["pack", str(source), str(dest)]) == 0
 
 
-def test_rows_of_a_split_may_be_left_out_by_pack_as_by_a_run(birds, tmp_path):
-    words = ["pack", str(birds), str(tmp_path / "packed"), "dataset.table=metadata.csv"]
-    assert main([*words, "dataset.splits={1: null}"]) == 0
-    assert not (tmp_path / "packed/val").exists()
-    folder = load_image_folder(birds, table="metadata.csv", splits={"1": None})
-    packed = shards(root=str(tmp_path / "packed"), bias="bias", size=12, cache=str(tmp_path / "cache"))
-    assert contents(packed.pretrain) == contents(folder.pretrain)
-
-
 def test_names_of_shards_tell_their_splits(tmp_path):
     folder = tmp_path / "W"
     for name, keys in (("train-0", 4), ("train-1", 4), ("validation-0", 3)):
@@ -371,16 +361,6 @@ def test_pack_keeps_labels_and_biases_of_a_table_and_of_file_names(birds, tmp_pa
     assert packed.found.splits == folder.found.splits
     (told,) = (note for note in folder.found.notes if "biases:" in note)
     assert told in packed.found.notes
-
-
-def test_turned_images_are_counted_in_shards_as_in_folders(tmp_path):
-    source = write_image_folder(tmp_path / "insects")
-    Image.new("RGB", (30, 20)).save(source / "train/ant/a.jpg", exif=oriented(6))
-    assert main(["pack", str(source), str(tmp_path / "S")]) == 0
-    (note,) = (note for note in shards(root=str(tmp_path / "S"), size=12).found.notes if "turned" in note)
-    assert re.fullmatch(
-        r"1 of \d+ images are turned upright, as their EXIF orientation says \(\d+ in 00000\.tar\)", note
-    )
 
 
 def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, tmp_path, capsys):
