@@ -27,35 +27,23 @@ def finish(run: Run, *, processor: str = "X", seconds: float = 60, **config: Any
     write_config(run.path, SOUND_CONFIG | config)
 
 
-def test_done_is_a_result_of_the_same_configuration(tmp_path):
-    one = run_of(tmp_path)
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg = compose("train", [*one.overrides, "epochs=3"])
-    assert not is_done(one, lambda overrides: cfg)
-    finish(one, **Settings.from_config(cfg).to_dict() | {"device": "cuda"})
-    seen = []
-    assert is_done(one, lambda overrides: seen.append(overrides) or cfg)
-    assert seen == [("loss=nt_xent", "seed=0")]
-    environment = json.loads((one.path / "environment.json").read_text())
-    for own, is_same in (({"my_loss": "edited since"}, False), ({}, True)):
-        (one.path / "environment.json").write_text(json.dumps({**environment, "modules": own}))
-        assert is_done(one, lambda overrides: cfg) == is_same
-    weights = tmp_path / "start.safetensors"
+def test_done_is_a_result_of_the_same_settings_modules_and_weights(tmp_path):
+    one, weights = run_of(tmp_path), tmp_path / "start.safetensors"
     weights.write_bytes(b"first")
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        started = compose("train", [*one.overrides, "epochs=3", f"encoder.weights={weights}"])
-    finish(one, **Settings.from_config(started).to_dict())
-    (one.path / "environment.json").write_text(json.dumps({**environment, "weights": file_hash(weights)}))
-    assert is_done(one, lambda overrides: started)
-    weights.write_bytes(b"trained again")
-    assert not is_done(one, lambda overrides: started)
-    finish(one, **Settings.from_config(cfg).to_dict())
-    seen.clear()
-    cfg.epochs = 4
+        cfg = compose("train", [*one.overrides, f"encoder.weights={weights}"])
     assert not is_done(one, lambda overrides: cfg)
-    cfg.epochs = 3
-    (one.path / "result.json").write_text("null")
-    assert not is_done(one, lambda overrides: cfg)  # damaged: the program computes it again
+    finish(one, **Settings.from_config(cfg).to_dict() | {"device": "cuda"})
+    environment = json.loads((one.path / "environment.json").read_text()) | {"weights": file_hash(weights)}
+    for modules, same in (({"my_loss": "edited since"}, False), ({}, True)):
+        (one.path / "environment.json").write_text(json.dumps({**environment, "modules": modules}))
+        assert is_done(one, lambda overrides: cfg) == same
+    weights.write_bytes(b"trained again")
+    assert not is_done(one, lambda overrides: cfg)
+    weights.write_bytes(b"first")
+    assert is_done(one, lambda overrides: cfg)
+    cfg.epochs += 1
+    assert not is_done(one, lambda overrides: cfg)
 
 
 FOLDER = {"_target_": "contrastive.dataset.image_folder.image_folder"}

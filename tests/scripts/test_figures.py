@@ -41,8 +41,6 @@ def test_curves_with_published_ones_behind(tmp_path):
     both = [series("A"), replace(series("A"), key="train/loss")]  # side by side
     rows = check_files(draw_curves(both, ["train/loss", "test/knn_top1"], tmp_path / "out.pdf"))
     assert [row[0] for row in rows[1::3]] == ["train/loss", "test/knn_top1"]
-    with pytest.raises(ConfigError, match="no run has a curve of test/other: try --metric with one of test/knn_top1"):
-        draw_curves(chosen, ["test/other"], tmp_path / "out")
 
 
 def test_a_sweep(tmp_path):
@@ -50,16 +48,12 @@ def test_a_sweep(tmp_path):
     rows = check_files(draw_sweep(entries, "tau", "knn_top1", tmp_path / "out"))
     assert rows[0] == ["method", "at", "tau", "knn_top1", "std", "n"]
     assert len(rows) == 7
-    with pytest.raises(ConfigError, match="over lr: try --over tau --metric knn_top1"):
-        draw_sweep(entries, "lr", "knn_top1", tmp_path / "out")
 
 
 def test_maps_side_by_side(tmp_path):
     points = {"x": [0.0, 1.0], "y": [0.0, 1.0], "class": ["a", "b"]}
     rows = check_files(draw_maps({"A": points, "B": points, "C": points}, tmp_path / "out"))
     assert rows[1] == ["A", "0.0", "0.0", "a"]
-    with pytest.raises(ConfigError, match="no bias labels: try --by class"):
-        draw_maps({"A": points}, tmp_path / "out", by="bias")
 
 
 def test_a_run_needs_no_name_and_its_path_may_hold_equals_signs(tmp_path):
