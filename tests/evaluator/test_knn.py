@@ -83,3 +83,12 @@ def test_the_sweep_is_the_first_best_of_its_single_evaluators_with_at_most_a_ten
         sweep = KNNSweep(k=ks, temperature=ts)(features)
         assert (sweep.test.pop("k"), sweep.test.pop("temperature")) == (min(k, 30), t)
         assert (sweep.test, sweep.val) == (single[k, t].test, single[k, t].val)
+
+
+@pytest.mark.parametrize("evaluator", [KNN(k=200), KNNSweep(k=(200,))])
+def test_k_is_lowered_to_a_tenth_of_the_bank(evaluator):
+    label = torch.tensor([0] * 4 + [1] * 36)  # of which all together outvote the four
+    bank = Features(torch.eye(2)[label], label)
+    test = Features(torch.eye(2), torch.tensor([0, 1]))
+    scores = evaluator(FeatureSets(bank=bank, train=bank, val=test, test=test, n_classes=2))
+    assert (scores.test["top1"], scores.test.get("k", 4)) == (100, 4)
