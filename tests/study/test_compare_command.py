@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 import contrastive
-from contrastive.errors import ConfigError
 from contrastive.study.render.files import check_folder
 from tests.helpers import CONTIGUOUS, fresh_program, module
 from tests.study.processes import kill_at
@@ -172,12 +171,6 @@ def test_a_mistake_is_one_sentence_before_anything_runs(words, said, tmp_path):
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "outputs").exists()
-
-
-def test_python_raises_the_same_sentence(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="nothing is compared"):
-        contrastive.compare(epochs=1)
 
 
 @pytest.mark.slow

@@ -164,39 +164,24 @@ def test_real_runs_on_two_data_sets_go_on_after_a_kill(tmp_path, monkeypatch):
     assert "over 2 data sets" in found._repr_html_() or "of 2 data sets" in found._repr_html_()
 
 
-def a_run_is_left_out(record: Record) -> None:
-    del record["datasets"]["mnist"]["rows"][0]["runs"][1]
+def part(record: Record) -> Record:
+    found: Record = record["datasets"]["mnist"]
+    return found
 
 
-def the_verdict_of_one_is_changed(record: Record) -> None:
-    record["datasets"]["mnist"]["comparison"]["judged"][0]["effect"] += 1
-
-
-def the_verdict_over_all_is_changed(record: Record) -> None:
-    record["judged"][0]["verdict"] = "better"
-
-
-def one_stands_for_another(record: Record) -> None:
-    record["datasets"]["mnist"] = record["datasets"]["digits"]
-
-
-def another_margin_on_one(record: Record) -> None:
-    record["datasets"]["mnist"]["comparison"]["plan"]["margin"] = 2.0
-
-
-def more_epochs_on_one(record: Record) -> None:
-    record["datasets"]["mnist"]["comparison"]["plan"]["common"].append("epochs=200")
+OTHERS = "mnist: another data set or plan than its place says"
+UNEQUAL = "the verdicts are not those of its runs"
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (a_run_is_left_out, "mnist: a: the seeds of its final runs are"),
-        (the_verdict_of_one_is_changed, "the verdicts are not those of its runs"),
-        (the_verdict_over_all_is_changed, "the verdicts are not those of its runs"),
-        (one_stands_for_another, "mnist: another data set or plan than its place says"),
-        (another_margin_on_one, "mnist: another data set or plan than its place says"),
-        (more_epochs_on_one, "mnist: another data set or plan than its place says"),
+        (lambda r: part(r)["rows"][0]["runs"].pop(), "mnist: a: the seeds of its final runs are"),
+        (lambda r: part(r)["comparison"]["judged"][0].update(effect=1.0), UNEQUAL),
+        (lambda r: r["judged"][0].update(verdict="better"), UNEQUAL),
+        (lambda r: r["datasets"].update(mnist=r["datasets"]["digits"]), OTHERS),
+        (lambda r: part(r)["comparison"]["plan"].update(margin=2.0), OTHERS),
+        (lambda r: part(r)["comparison"]["plan"]["common"].append("epochs=200"), OTHERS),
     ],
 )
 def test_verify_finds_what_was_changed(whole, tmp_path, capsys, change, said):

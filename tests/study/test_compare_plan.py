@@ -103,12 +103,6 @@ def test_the_budget_follows_from_the_contestant_with_most_knobs(monkeypatch, tmp
     assert both.methods[1].defaults == {"temperature": 0.5, "optimizer.lr": 0.003, "tau_plus": 0.1}
 
 
-@pytest.mark.slow
-def test_the_command_names_the_folders_of_ones_own():
-    command = read_plan(["loss=nt_xent,mine"]).command(["mine", "my folder"])
-    assert shlex.split(command)[-4:] == ["--config-dir", "mine", "--config-dir", "my folder"]
-
-
 def test_numbers_of_a_loss_that_are_not_searched_are_announced():
     contest = composed_contest("loss=triplet,nt_xent,debiased_pos", "tau_plus=0.1", "loss.push=interval(1,8)")
     said = {line.split(":")[0].strip(): line for line in announcement(contest).splitlines()}

@@ -12,8 +12,8 @@ from contrastive import NTXent, Pairs
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_failure, read_result
+from contrastive.study.compare.contest import Contest
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.seal import read_sealed
 from contrastive.training.step import TrainStep
 from tests.helpers import CONTIGUOUS, TINY, compose_settings, further, module
 from tests.study.made_up import contest_of, run_all
@@ -47,6 +47,15 @@ def mine(tmp_path: Path) -> Path:
     (folder / "scaled.py").write_text(LOSS)
     (folder / "my_scale.py").write_text("SCALE = 1.0\n")
     return folder
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Contest:
+    """A contest whose runs are made up, with a record beside it."""
+    contest, made = contest_of(tmp_path_factory.mktemp("searched"), "budget=12", "seeds=3", a=70.0, b=69.0)
+    assert run_all(contest, made) == []
+    comparison_record(contest)
+    return contest
 
 
 @pytest.mark.slow
@@ -90,21 +99,15 @@ def test_code_that_lies_in_the_folder_of_a_comparison_is_never_imported(tmp_path
     assert not (tmp_path / "EVIL").exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "null", '{"plan": 1}', "\0", '{"made_of": 1, "data": {}}'])
-def test_a_damaged_plan_is_one_sentence(tmp_path, content):
-    (tmp_path / "plan.json").write_text(content)
-    with pytest.raises(ConfigError, match=r"plan\.json is damaged.*: try rm "):
-        read_sealed(tmp_path)
-
-
-@pytest.mark.parametrize("place", ["looks/digits-a+b-*.json", "*/search=1/a/points.json"])
-def test_what_a_comparison_wrote_down_is_a_sentence_where_it_is_damaged(tmp_path, place):
-    contest, made = contest_of(tmp_path, "budget=12", "seeds=3", a=70.0, b=69.0)
-    assert run_all(contest, made) == []
-    comparison_record(contest)
-    next(tmp_path.glob(place)).write_text('[[1], "x"]')
-    with pytest.raises(ConfigError, match=r"json is damaged .*: try rm "):
-        comparison_record(contest)
+@pytest.mark.parametrize("place", ["*/plan.json", "looks/digits-a+b-*.json", "*/search=1/a/points.json"])
+@pytest.mark.parametrize("content", ["", "\0", "null", "{}", '[[1], "x"]', '{"made_of": 1, "data": {}}'])
+def test_what_a_comparison_wrote_down_is_a_sentence_where_it_is_damaged(searched, place, content):
+    file = next(searched.base.parent.glob(place))
+    before = file.read_text()
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=r"json is damaged.*: try rm "):
+        comparison_record(searched)
+    file.write_text(before)
 
 
 @pytest.mark.slow

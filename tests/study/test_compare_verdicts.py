@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,8 @@ from contrastive.run.files import read_result, write_result
 from contrastive.run.run import Run, read_run
 from contrastive.study.compare.check import faults
 from contrastive.study.compare.contest import due, remove_checkpoints
-from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
-from contrastive.study.compare.plan import read_plan, search_of
+from contrastive.study.compare.outcome import comparison_record, number_of_looks
+from contrastive.study.compare.plan import read_plan
 from contrastive.study.compare.progress import Lines, conclude, race
 from contrastive.study.compare.search import first_points
 from contrastive.study.compare.trial import Trial
@@ -220,44 +219,6 @@ def test_a_final_run_that_fails_or_a_search_without_a_point_is_never_dropped(tmp
     (claim,) = comparison_record(contest)["comparison"]["judged"]
     assert claim["verdict"] == "failed"
     assert sentence(claim, contest.plan, "kNN") == said
-
-
-def test_one_method_under_two_names_is_the_same_runs(tmp_path):
-    contest, made = contest_of(tmp_path, "seeds=3", "budget=4", a=70.0, b=70.0)
-
-    def alike(runs: list[Run]) -> dict[Run, str]:
-        for run in runs:
-            made([run])
-            if "/b/" in str(run.path):  # the same figures as a
-                twin = Path(str(run.path).replace("/b/", "/a/"))
-                shutil.copy(twin / "result.json", run.path / "result.json")
-        return {}
-
-    run_all(contest, alike)
-    (claim,) = comparison_record(contest)["comparison"]["judged"]
-    assert (claim["verdict"], claim["same"], claim["effect"], claim["p"]) == ("equal", True, 0, None)
-
-
-@pytest.mark.slow
-def test_five_searches_judge_the_method_over_searches(tmp_path):
-    record = outcome(tmp_path, "searches=5", "budget=4", "seeds=3", a=70.0, b=64.0)
-    (claim,) = record["comparison"]["judged"]
-    assert (claim["n"], claim["over"], claim["verdict"]) == (5, "searches, images", "worse")
-    plan = read_plan(["loss=a,b", "searches=5", "seeds=3"])
-    assert sentence(claim, plan, "kNN").startswith("b: ")
-    row = next(row for row in record["rows"] if row["name"] == "b")
-    assert [search_of(run["seed"]) for run in row["runs"]] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
-    assert judged_again(record) == record["comparison"]["judged"]
-    assert {len(own) for own in record["comparison"]["searches"].values()} == {5}
-
-
-def test_equal_methods_are_called_equal_where_the_runs_can_tell(tmp_path):
-    contest, made = contest_of(tmp_path, "seeds=30", "budget=1", "margin=2", a=70.0, b=70.0)
-    made.seed_sd, made.images, made.images_rng = 0.3, 5000, np.random.default_rng(7).uniform(size=5000)
-    run_all(contest, made)
-    (claim,) = comparison_record(contest)["comparison"]["judged"]
-    assert claim["verdict"] == "equal"
-    assert "equal to a within 2" in sentence(claim, contest.plan, "kNN")
 
 
 def test_one_contestant_without_the_metric_is_an_error(tmp_path):
