@@ -16,9 +16,11 @@ from contrastive.study.compare.check import faults
 from contrastive.study.compare.judge import judge_datasets
 from contrastive.study.compare.plan import read_plan, read_plans
 from contrastive.study.compare.progress import answer, base_of
-from contrastive.study.render.datasets import command, grid, looks, sentence, sentences
+from contrastive.study.render.comparison import command, notes
+from contrastive.study.render.effects import effects
 from contrastive.study.render.files import check_folder
 from contrastive.study.render.page import verdict_html
+from contrastive.study.render.sentences import sentence_over, sentences
 from tests.helpers import ROOT, module
 from tests.study.made_up import contest_of, run_all
 from tests.study.processes import kill_at
@@ -77,7 +79,7 @@ def test_what_the_one_behind_may_still_gain_counts():
 def test_a_failure_on_one_data_set_is_one_over_all_and_the_same_runs_are_the_same():
     failed = judged(claim(1.0), claim(2.0), claim(None, verdict="failed", broke="a"))
     assert (failed["verdict"], failed["failed"], failed["broke"], failed["low"]) == ("failed", 1, ["a"], None)
-    assert sentence(failed, read_plan(["loss=a,b"]), "kNN") == "b: failed, a failed on 1 of 3 data sets"
+    assert sentence_over(failed, read_plan(["loss=a,b"]), "kNN") == "b: failed, a failed on 1 of 3 data sets"
     assert judged(claim(0.0, same=True), claim(0.0, same=True))["verdict"] == "equal"
     assert judged(claim(0.5), claim(0.5))["verdict"] == "undecided"
 
@@ -122,7 +124,7 @@ def test_a_comparison_over_data_sets_is_said_and_shown_beside_that_on_each(whole
     assert over["effect"] == pytest.approx(np.mean(over["each"]), abs=1e-3)
     assert sentences(record)[0].startswith("b: ") and sentences(record)[0].endswith(" over 3 data sets, ahead on 0")
     assert sentences(record)[0] in said
-    assert [row[2] for row in grid(record).cells] == ["data set", *DATASETS, "all 3 data sets"]
+    assert [row[2] for row in effects(record).cells] == ["data set", *DATASETS, "all 3 data sets"]
     assert read_plans(command(record).split()[2:])[2].common == ("dataset=cars",)
     assert check_folder(folder) == (4, [])
     (path,) = folder.glob("datasets-*.html")
@@ -135,9 +137,9 @@ def test_a_comparison_over_data_sets_is_said_and_shown_beside_that_on_each(whole
 def test_a_further_data_set_is_another_look(whole, tmp_path, monkeypatch):
     monkeypatch.setattr("contrastive.study.render.page.page", lambda records: "")  # it takes seconds
     record, _ = outcome(tmp_path, "digits", "cars")
-    assert (record["looks"], looks(record)) == (1, [])
+    assert (record["looks"], notes(record)) == (1, [])
     every, _ = outcome(tmp_path, *DATASETS)
-    assert (every["looks"], len(looks(every))) == (2, 1)
+    assert (every["looks"], len(notes(every))) == (2, 1)
     assert every["judged"][0]["low"] < whole[1]["judged"][0]["low"], "the level is shared"
 
 

@@ -85,6 +85,14 @@ def test_budgets_are_equal_and_the_first_point_is_the_default(tmp_path):
     assert len({run.path for run in made.started}) == len(made.started)
 
 
+def test_each_search_has_seeds_points_and_held_out_images_of_its_own(tmp_path):
+    contest, _ = contest_of(tmp_path, "budget=4", "seeds=3", "searches=2", a=70.0)
+    first, second = ([set(run.overrides) for run in due(contest) if f"search={i}/" in str(run.path)] for i in (1, 2))
+    assert all({"held_out=0", "seed=1000"} <= words for words in first)
+    assert all({"held_out=1", "seed=2000"} <= words for words in second)
+    assert first[1] - {"held_out=0", "seed=1000"} != second[1] - {"held_out=1", "seed=2000"}
+
+
 def test_it_goes_on_where_it_was_killed_and_repeats_nothing(tmp_path):
     whole = outcome(tmp_path / "whole", "budget=4", "seeds=3", a=70.0, b=68.0)
     contest, made = contest_of(tmp_path / "parts", "budget=4", "seeds=3", a=70.0, b=68.0)

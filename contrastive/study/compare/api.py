@@ -13,8 +13,8 @@ from contrastive.run.files import read_result
 from contrastive.study.compare.contest import known_runs
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.progress import answer, base_of
-from contrastive.study.render.datasets import sentences
 from contrastive.study.render.effects import claims_of
+from contrastive.study.render.sentences import sentences
 
 if TYPE_CHECKING:
     import pandas as pd

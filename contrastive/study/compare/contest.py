@@ -13,7 +13,7 @@ from contrastive.files import write_text
 from contrastive.run.files import LAST, read_failure, read_result
 from contrastive.run.run import Run
 from contrastive.schema import read_json
-from contrastive.study.compare.plan import Plan, first_seed, folder_name
+from contrastive.study.compare.plan import Plan, first_seed, folder_name, typed
 from contrastive.study.compare.search import FINALISTS, Tried, best, finalists, first_points, n_points, next_points
 from contrastive.study.compare.space import Knob
 from contrastive.study.jobs import merge_overrides
@@ -98,7 +98,7 @@ class Contest:
 
     def words(self, own: Method, point: Point) -> tuple[str, ...]:
         """The words of a contestant at a point."""
-        return merge_overrides(self.plan.common, own.words, [f"{key}={value}" for key, value in point.items()])
+        return merge_overrides(self.plan.common, own.words, typed(point))
 
     def folder(self, own: Method, search: int) -> Path:
         """That of a contestant's runs in one search."""

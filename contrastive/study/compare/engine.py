@@ -29,7 +29,7 @@ from contrastive.run.files import lock
 from contrastive.run.provenance import module_hashes
 from contrastive.run.run import Run
 from contrastive.study.compare.contest import Contest, Method, due, remove_checkpoints
-from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plans
+from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plans, typed
 from contrastive.study.compare.progress import Lines, announcement, costs
 from contrastive.study.compare.seal import check_code, check_runs, code_of, seal
 from contrastive.study.compare.space import knobs_of, point_at
@@ -213,12 +213,12 @@ def _composed(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Composed
     written: Any = OmegaConf.to_container(cfg, resolve=False)
     reads, values = _settings_read(written), flatten(OmegaConf.to_container(cfg, resolve=True))
     own_keys = {key_of(word) for word in own.words}  # a row that fixes a setting is not searched over it
-    ranges = {key: typed for key, typed in plan.ranges.items() if key in reads and key not in own_keys}
+    ranges = {key: text for key, text in plan.ranges.items() if key in reads and key not in own_keys}
     ranges |= own.ranges
     fixed = {key_of(word) for word in words} - ranges.keys()
     knobs = knobs_of(choices, {key: values.get(key) for key in reads}, ranges, folders, fixed)
-    middle = [f"{key}={value}" for key, value in point_at(knobs, [0.5] * len(knobs)).items()]
-    compose("train", [*words, *middle, *search_path(folders)])  # a range of no setting is said at once
+    middle = point_at(knobs, [0.5] * len(knobs))
+    compose("train", [*words, *typed(middle), *search_path(folders)])  # a range of no setting is said at once
     searched, config = {knob.key: knob.typed for knob in knobs}, settings.to_dict()
     method = Method(
         name=own.name,

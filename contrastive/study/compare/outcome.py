@@ -15,7 +15,7 @@ from contrastive.run.run import Run, read_run
 from contrastive.schema import read_json
 from contrastive.study.compare.contest import Contest, Method, Searched, failure_of, known_runs, searched
 from contrastive.study.compare.judge import Claim, judge_comparison, judge_datasets
-from contrastive.study.compare.plan import Contestant, Plan
+from contrastive.study.compare.plan import Contestant, Plan, typed
 from contrastive.study.compare.seal import read_sealed
 from contrastive.study.compare.search import Tried, left_to_find
 from contrastive.study.compare.space import Knob
@@ -161,7 +161,7 @@ def _n_left_out(plan: Plan, states: Sequence[Searched]) -> int:
 def _chosen_words(states: Sequence[Searched]) -> list[str]:
     """The settings that a contestant's only search chose; of several searches each has its own."""
     chosen = states[0].chosen if len(states) == 1 else None
-    return [f"{key}={value}" for key, value in chosen.items()] if chosen else []
+    return typed(chosen or {})
 
 
 def _contestants(plan: Plan) -> str:

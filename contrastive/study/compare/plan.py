@@ -130,11 +130,11 @@ class Plan:
         """
         listed = [*itertools.takewhile(lambda own: own.words == (f"loss={own.name}",), self.contestants)]
         listed = [own for own in listed if not own.ranges] if len(listed) > 1 or len(self.contestants) == 1 else []
-        rows = {own.name: " ".join([*own.words, *_typed(own.ranges)]) for own in self.contestants[len(listed) :]}
+        rows = {own.name: " ".join([*own.words, *typed(own.ranges)]) for own in self.contestants[len(listed) :]}
         words = [f"loss={','.join(own.name for own in listed)}"] if listed else []
         if rows:
             words.append(f"rows={yaml.safe_dump(rows, default_flow_style=True, sort_keys=False, width=10**6).strip()}")
-        words += [*self.common, *_typed(self.ranges)]
+        words += [*self.common, *typed(self.ranges)]
         words += [f"{name}={getattr(self, name):g}" for name in NUMBERS if name != "budget" or self.budget]
         words += [f"metric={self.metric}"]
         own = [word for folder in folders for word in ("--config-dir", folder)]
@@ -289,8 +289,9 @@ def _named(chosen: Sequence[str], lists: Sequence[Sequence[str]]) -> Contestant:
     return Contestant(name=" ".join(short), words=tuple(chosen))
 
 
-def _typed(ranges: Mapping[str, str]) -> list[str]:
-    return [f"{key}={value}" for key, value in ranges.items()]
+def typed(settings: Mapping[str, Any]) -> list[str]:
+    """KEY=VALUE of each."""
+    return [f"{key}={value}" for key, value in settings.items()]
 
 
 def _quoted(word: str) -> str:

@@ -22,14 +22,13 @@ from contrastive.study.compare.check import faults
 from contrastive.study.compare.contest import Contest, n_left, searched
 from contrastive.study.compare.judge import planned_difference
 from contrastive.study.compare.outcome import comparison_record, number_of_looks, over_datasets
-from contrastive.study.compare.plan import Plan, folder_name
+from contrastive.study.compare.plan import Plan, folder_name, typed
 from contrastive.study.compare.search import described
 from contrastive.study.compare.trial import Trial, hours
 from contrastive.study.jobs import print_end
-from contrastive.study.render.datasets import sentences
 from contrastive.study.render.effects import alone_right, claims_of, forest
 from contrastive.study.render.files import write_pages
-from contrastive.study.render.sentences import tuned_text
+from contrastive.study.render.sentences import sentences, tuned_text
 from contrastive.text import as_typed, clock, counted, marked, printable
 
 
@@ -39,7 +38,7 @@ def announcement(contest: Contest) -> str:
     names = " against ".join(own.name for own in plan.contestants)
     lines = [f"{names} on {contest.dataset}, judged by {plan.metric}"]
     for own in contest.methods if plan.budget > 1 else ():
-        alone = ", ".join(f"{key}={value}" for key, value in own.left_alone.items())
+        alone = ", ".join(typed(own.left_alone))
         known = ", ".join(f"{knob.key} {knob.typed}" for knob in own.knobs) or "nothing to search"
         lines.append(f"  {own.name}: {known}{f'; not searched: {alone}' if alone else ''}")
     what = f"nothing is searched, {plan.seeds} final seeds"

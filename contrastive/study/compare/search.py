@@ -79,13 +79,15 @@ def next_points(knobs: Sequence[Knob], budget: int, tried: Sequence[Tried], *, d
 
 
 def finalists(knobs: Sequence[Knob], budget: int, tried: Sequence[Tried]) -> list[int]:
-    """The places of the best points, by their first run; none that failed.
+    """The places of the best points; none that failed.
 
     A point is worth the model's mean there, which tells luck from settings, or without a model its run.
+
+    Args:
+        tried: all of them, with their first run alone.
     """
-    firsts = [Tried(one.settings, one.values[:1]) for one in tried]
     is_seen = knobs and _n_first(budget) < budget
-    worth = smoothed(knobs, firsts) if is_seen else [one.values[0] for one in firsts]
+    worth = smoothed(knobs, tried) if is_seen else [one.values[0] for one in tried]
     order = sorted(range(len(tried)), key=lambda i: -worth[i])
     return [i for i in order if worth[i] > -inf][:FINALISTS]
 

@@ -1,13 +1,14 @@
 """What a page says of a comparison: the chosen settings, what the search was worth, the protocol."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from statistics import mean
 from typing import Any
 
 from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
-from contrastive.study.compare.outcome import plan_of
+from contrastive.study.compare.outcome import Record, plan_of
+from contrastive.study.compare.plan import typed
 from contrastive.study.compare.space import read_knob
-from contrastive.study.render.effects import effects
+from contrastive.study.render.effects import effects, first_part
 from contrastive.study.render.sentences import untuned
 from contrastive.text import format_grid
 
@@ -17,10 +18,15 @@ LEGEND = (
     "better: how likely the method is worse by more than the margin, within it, better by more. P: the probability "
     "that a run of the one is ahead of a run of the other. found: the difference that so many rows find with 80 %."
 )
+LEGEND_OVER = (
+    "effect: mean difference with its interval; over the data sets it is what other data sets like these would give, a "
+    "paired t-test whose rows are data sets. The intervals of one data set are right together in 95 % of cases, and so "
+    "are those over the data sets. better or worse: 0 is outside; equal: it lies within the margin."
+)
 TICKS = "each search, or seed"
 
 
-def sections(record: Mapping[str, Any]) -> list[str]:
+def sections(record: Record) -> list[str]:
     """The further parts of a Markdown page."""
     settings = chosen(record)
     return [
@@ -32,12 +38,16 @@ def sections(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def command(record: Mapping[str, Any]) -> str:
+def command(record: Record) -> str:
     """What to type for this comparison."""
-    return plan_of(record).command(record["comparison"]["folders"])
+    if "datasets" not in record:
+        return plan_of(record).command(record["comparison"]["folders"])
+    plan, folders = plan_of(first_part(record)), first_part(record)["comparison"]["folders"]
+    common = [word for word in plan.common if not word.startswith("dataset=")]
+    return replace(plan, common=(*common, f"dataset={','.join(record['datasets'])}")).command(folders)
 
 
-def minutes_of_search(record: Mapping[str, Any]) -> list[float]:
+def minutes_of_search(record: Record) -> list[float]:
     """The minutes of each run of the searches, 0 of one that failed; none where nothing was searched."""
     if record["comparison"]["plan"]["budget"] == 1:
         return []
@@ -45,7 +55,7 @@ def minutes_of_search(record: Mapping[str, Any]) -> list[float]:
     return [each or 0.0 for search in searches for point in search["points"] for each in point["minutes"]]
 
 
-def chosen(record: Mapping[str, Any]) -> list[list[str]]:
+def chosen(record: Record) -> list[list[str]]:
     """The chosen settings of each method and search, the head first; empty where nothing was searched."""
     plan = plan_of(record)
     if plan.budget == 1:
@@ -54,18 +64,21 @@ def chosen(record: Mapping[str, Any]) -> list[list[str]]:
     for name, searches in record["comparison"]["searches"].items():
         for i, search in enumerate(searches, start=1):
             point = search["chosen"]
-            words = "none could be trained" if point is None else _words(point) or "as it comes"
+            words = "none could be trained" if point is None else " ".join(typed(point)) or "as it comes"
             rows.append([name, *([str(i)] if plan.searches > 1 else []), words, str(len(search["points"]))])
     return rows
 
 
-def notes(record: Mapping[str, Any]) -> list[str]:
+def notes(record: Record) -> list[str]:
     """A sentence for each knob whose finalists lie at one edge, for each loss with numbers that were not searched, for
-    what more search would bring, and for each run that failed."""
-    edges = [(name, read_knob(key, typed)) for name, key, typed in at_an_edge(record)]
+    what more search would bring, and for each run that failed; over data sets how often they were judged."""
+    if "datasets" in record:
+        again = record["looks"] - 1
+        return [f"Data sets or plan were changed and judged again {times(again)}."] if again else []
+    edges = [(name, read_knob(key, text)) for name, key, text in at_an_edge(record)]
     found = [f"{name}: {knob.name} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
              "another comparison." for name, knob in edges]  # fmt: skip
-    found += [f"not searched of {name}: {', '.join(f'{key}={value}' for key, value in own.items())}"
+    found += [f"not searched of {name}: {', '.join(typed(own))}"
               for name, own in record["comparison"]["left_alone"].items() if own]  # fmt: skip
     for name, searches in record["comparison"]["searches"].items():
         if told := [search["more"] for search in searches if search["more"]]:
@@ -75,22 +88,22 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
 
 
-def at_an_edge(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def at_an_edge(record: Record) -> list[tuple[str, str, str]]:
     """(method, knob, range) where both finalists of a search lie in the same outer fifth."""
     own, edges = record["comparison"], []
     for name, searches in own["searches"].items():
-        for key, typed in own["knobs"][name].items():
-            knob = read_knob(key, typed)
+        for key, text in own["knobs"][name].items():
+            knob = read_knob(key, text)
             for search in searches:
                 last = [point["point"] for point in search["points"] if len(point["values"]) > 1]
                 places = [knob.place(point) for point in last if key in point]
                 known = [place for place in places if place is not None]
                 if len(known) >= 2 and len(known) == len(last) and (max(known) <= 0.2 or min(known) >= 0.8):
-                    edges.append((name, key, typed))
+                    edges.append((name, key, text))
     return list(dict.fromkeys(edges))
 
 
-def protocol_text(record: Mapping[str, Any]) -> str:
+def protocol_text(record: Record) -> str:
     """What was run and how it was judged: a paragraph for the methods section of a paper."""
     plan = plan_of(record)
     searched = (
@@ -115,7 +128,7 @@ def times(n: int) -> str:
     return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
-def _variance_text(record: Mapping[str, Any]) -> str:
+def _variance_text(record: Record) -> str:
     """What the intervals allow for, and where the variance of the search is from."""
     plan, searches = plan_of(record), record["comparison"]["searches"]
     if not record["comparison"]["judged"]:
@@ -135,12 +148,12 @@ def _variance_text(record: Mapping[str, Any]) -> str:
     return f"{text}, {how} the variance of a search, {source} ({SEARCH_DF} degrees of freedom)."
 
 
-def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def knob_points(record: Record) -> list[dict[str, Any]]:
     """{method, knob, x, value, log} of every point of every search: the figure on held-out images against each knob."""
     own, found = record["comparison"], []
     for name, searches in own["searches"].items():
-        for key, typed in own["knobs"][name].items():
-            knob = read_knob(key, typed)
+        for key, text in own["knobs"][name].items():
+            knob = read_knob(key, text)
             for search in searches:
                 for point in search["points"]:
                     value, place = point["values"][0], knob.place(point["point"])
@@ -148,7 +161,3 @@ def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
                         found.append({"method": name, "knob": key, "x": float(point["point"][key]), "value": value,
                                       "log": knob.is_log})  # fmt: skip
     return found
-
-
-def _words(point: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in point.items())

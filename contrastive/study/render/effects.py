@@ -1,6 +1,6 @@
 """The verdicts of a comparison as a table, lines of text and claims of a chart."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from statistics import mean
 from typing import Any
@@ -22,6 +22,12 @@ def metric_of(record: Record) -> str:
     return str(record["metrics"].get(metric, metric))
 
 
+def first_part(record: Record) -> Record:
+    """The record on the first data set, of which the plan is common to all."""
+    part: Record = next(iter(record["datasets"].values()))
+    return part
+
+
 def claims_of(record: Record) -> list[dict[str, Any]]:
     """What is said of each pair, over several data sets of all of them; none of a table that is no comparison."""
     own: list[dict[str, Any]] = record.get("comparison", record).get("judged", [])
@@ -29,7 +35,9 @@ def claims_of(record: Record) -> list[dict[str, Any]]:
 
 
 def effects(record: Record) -> Grid:
-    """The verdicts as a table."""
+    """The verdicts as a table; over data sets beside those on each."""
+    if "datasets" in record:
+        return _effects_over(record)
     claims = claims_of(record)
 
     def column(head: str, text: Callable[[Mapping[str, Any]], str], *keys: str) -> Column:
@@ -45,6 +53,17 @@ def effects(record: Record) -> Grid:
         number("p", "p", "{:.3f}".format), column("over", itemgetter("over"), "over"), number("n", "n", str),
         number("P", "p_better", "{:.2f}".format), number("found", "found", "{:.2f}".format),
     ])  # fmt: skip
+
+
+def _effects_over(record: Record) -> Grid:
+    """Each pair on each data set and over all."""
+    parts: Mapping[str, Record] = record["datasets"]
+    rows = [["method", "against", "data set", "verdict", "effect [interval]"]]
+    for i, over in enumerate(record["judged"]):
+        said = [(name, part["comparison"]["judged"][i]) for name, part in parts.items()]
+        for name, claim in [*said, (f"all {len(parts)} data sets", over)]:
+            rows.append([claim["name"], claim["against"], name, claim["verdict"], interval_text(claim)])
+    return Grid.of(rows)
 
 
 def differences(record: Mapping[str, Any], claim: Mapping[str, Any]) -> list[float]:
@@ -71,21 +90,12 @@ def forest_claims(record: Record) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def forest(record: Record) -> list[str]:
-    """The effects as lines of text, see `bars`."""
-    named = [(f"{claim['name']} - {claim['against']}", claim) for claim in claims_of(record)]
-    return bars(named, plan_of(record).margin)
-
-
-def bars(lines: Sequence[tuple[str, Mapping[str, Any]]], margin: float, width: int = 41) -> list[str]:
-    """Effects as lines of text: o, with --- its interval, | is 0, the dots the margin; none without an interval.
-
-    Args:
-        lines: (name, what is said of a pair) of each.
-    """
-    lines = [(name, claim) for name, claim in lines if claim["low"] is not None]
-    if not lines:
+def forest(record: Record, width: int = 41) -> list[str]:
+    """The effects as lines of text: o, with --- its interval, | is 0, the dots the margin; none without an interval."""
+    claims, margin = [claim for claim in claims_of(record) if claim["low"] is not None], plan_of(record).margin
+    if not claims:
         return []
+    lines = [(f"{claim['name']} - {claim['against']}", claim) for claim in claims]
     far = max(margin, *(abs(claim[key]) for _, claim in lines for key in ("low", "high")))
     longest = max(len(name) for name, _ in lines)
 

@@ -12,7 +12,7 @@ from contrastive.report.record import as_json
 from contrastive.study.compare.check import faults
 from contrastive.study.compare.outcome import judged_again
 from contrastive.study.record import read_compared
-from contrastive.study.render import comparison, datasets
+from contrastive.study.render import comparison
 from contrastive.study.render.effects import claims_of, effects
 from contrastive.study.render.sentences import sentences
 
@@ -36,11 +36,14 @@ def write_pages(record: dict[str, Any], base: Path) -> str:
 
 def page(record: dict[str, Any]) -> str:
     """The whole page as Markdown: what was compared, the verdicts, the table, what was run, the protocols."""
+    said = "\n".join(f"- {text}" for text in sentences(record))
     if "datasets" in record:
-        return datasets.markdown(record)
+        parts = [f"{record['title']}: test split, accuracies in percent.", said, effects(record).markdown()]
+        last = f"Command: `{comparison.command(record)}`"
+        return "\n\n".join([*parts, comparison.LEGEND_OVER, *comparison.notes(record), last])
     figures, devices = record_grid(record), sorted(set(record_frame(record).table["processor"]))
     parts = [
-        heading(record), "\n".join(f"- {text}" for text in sentences(record)), figures.markdown(),
+        heading(record), said, figures.markdown(),
         BOLD if figures.best else "",
         f"Runs are on {' and '.join(devices)}, those of one seed on one." if len(devices) > 1 else "",
         *comparison.sections(record), facts_table(record, searched=comparison.minutes_of_search(record)),

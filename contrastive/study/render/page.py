@@ -6,7 +6,7 @@ from typing import Any
 from contrastive.report.facts import facts
 from contrastive.report.page import Record, document, section
 from contrastive.report.templates.fill import chart_module, filled
-from contrastive.study.render import comparison, datasets, effects
+from contrastive.study.render import comparison, effects
 from contrastive.study.render.sentences import sentences
 from contrastive.verdict import VERDICTS
 
@@ -37,23 +37,18 @@ def verdict_section(record: Record) -> dict[str, Any]:
     """What the template shows of the verdicts of a comparison, on one data set or over several."""
     from contrastive.study.render.charts import claims_chart  # late: it needs Altair
 
-    if "datasets" in record:
-        return {
-            "title": record["title"], "sentences": datasets.sentences(record), "forest": None,
-            "effects": datasets.grid(record), "legend": datasets.LEGEND, "images": [], "notes": datasets.looks(record),
-            "protocol": "", "command": datasets.command(record),
-        }  # fmt: skip
-    claims = effects.forest_claims(record)
+    over = "datasets" in record
+    claims = [] if over else effects.forest_claims(record)
     return {
         "title": record["title"],
         "sentences": sentences(record),
         "forest": claims_chart(claims) if claims else None,
         "ticks": comparison.TICKS,
         "effects": effects.effects(record),
-        "legend": comparison.LEGEND,
-        "images": effects.alone_right(record),
+        "legend": comparison.LEGEND_OVER if over else comparison.LEGEND,
+        "images": [] if over else effects.alone_right(record),
         "notes": comparison.notes(record),
-        "protocol": comparison.protocol_text(record),
+        "protocol": "" if over else comparison.protocol_text(record),
         "command": comparison.command(record),
     }
 

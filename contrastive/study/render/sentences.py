@@ -5,25 +5,27 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from contrastive.report.record import look_up
 from contrastive.report.statistics import quantile
 from contrastive.study.compare.judge import level_of
 from contrastive.study.compare.outcome import Record, plan_of
-from contrastive.study.compare.plan import Plan, folder_name
-from contrastive.study.render.effects import claims_of, metric_of
+from contrastive.study.compare.plan import Plan, folder_name, typed
+from contrastive.study.render.effects import claims_of, first_part, metric_of
 from contrastive.text import spread
 
 ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
 
 
 def sentences(record: Record) -> list[str]:
-    """One sentence for each pair, with what was tried and failed."""
-    plan, metric = plan_of(record), metric_of(record)
-    return [
-        "; ".join([sentence(claim, plan, metric, untuned(record)), *(text for name in (claim["name"], claim["against"])
-                                                    if (text := failed_points(record, name)))])
-        for claim in claims_of(record)
-    ]  # fmt: skip
+    """One sentence for each pair, on one data set with what was tried and failed, or over several."""
+    if "datasets" in record:
+        part = first_part(record)
+        return [sentence_over(claim, plan_of(part), metric_of(part)) for claim in record["judged"]]
+    said = []
+    for claim in claims_of(record):
+        failed = (failed_points(record, name) for name in (claim["name"], claim["against"]))
+        of_pair = sentence(claim, plan_of(record), metric_of(record), untuned(record))
+        said.append("; ".join([of_pair, *(text for text in failed if text)]))
+    return said
 
 
 def failed_points(record: Mapping[str, Any], name: str) -> str:
@@ -128,24 +130,39 @@ def about(n: float) -> int:
     return math.ceil(n / unit) * unit
 
 
-def tuned_text(record: Mapping[str, Any]) -> str:
-    """What the search of an only contestant chose, and what its final runs are worth, beside its default settings."""
-    plan, worth = plan_of(record), []
-    name = plan.contestants[0].name
-    for row in record["rows"]:
-        figures = [look_up(run, plan.metric) for run in row["runs"]]
-        worth.append(
-            f"{row['name']} {spread(known)}" if (known := [x for x in figures if x is not None]) else row["name"]
+def sentence_over(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+    """The verdict over the data sets; undecided, with how likely each answer is."""
+    name, against, n = named(claim, plan), claim["against"], claim["n"]
+    if claim["verdict"] == "failed":
+        return f"{name}: failed, {' and '.join(claim['broke'])} failed on {claim['failed']} of {n} data sets"
+    if claim["same"]:
+        return f"{name}: the same runs as {against} on all data sets"
+    if claim["low"] is None:
+        return (
+            f"{name}: undecided against {against}, {claim['effect']:+z.1f} points by {metric} on each of {n} data sets"
         )
-    words = [
-        " ".join(f"{key}={value}" for key, value in point.items()) or "the default settings"
-        if (point := search["chosen"]) is not None else "none, for no point could be trained"
-        for search in record["comparison"]["searches"][name]
-    ]  # fmt: skip
-    chosen = [f"{key}={value}" for key, value in (record["comparison"]["searches"][name][0]["chosen"] or {}).items()]
-    own = [word for folder in record["comparison"]["folders"] for word in ("--config-dir", folder)]
-    settings = [*own, *plan.common, *plan.contestants[0].words, *chosen]
-    train = f"\nto train     {shlex.join(['python', 'train.py', *settings])}"
-    is_one = len(words) == 1 and chosen
-    said = f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
-    return f"{said}{train if is_one else ''}"
+    said = f"{name}: {found(claim, plan, metric)} over {n} data sets, ahead on {claim['ahead']}"
+    if claim["verdict"] != "undecided":
+        return said
+    enough = claim["decide"]
+    needed = f", about {about(enough)} decide for sure" if enough is not None and enough > n else ""
+    power = f"{n} such data sets find a difference of {claim['found']:.1f} points in 80 %{needed}"
+    return f"{said}: {graded(claim, plan)}. {power}"
+
+
+def tuned_text(record: Record) -> str:
+    """What the search of an only contestant chose, and what its final runs are worth, beside its default settings."""
+    plan, own = plan_of(record), record["comparison"]
+    (contestant,), searches = plan.contestants, own["searches"][plan.contestants[0].name]
+    chosen = ["none, for no point could be trained" if search["chosen"] is None
+              else " ".join(typed(search["chosen"])) or "the default settings" for search in searches]  # fmt: skip
+    worth = [f"{row['name']} {spread([run['test'][plan.metric] for run in row['runs']])}" for row in record["rows"]]
+    lines = [
+        f"{contestant.name}: chosen {'; '.join(chosen)}",
+        f"{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}",
+    ]
+    if len(searches) == 1 and searches[0]["chosen"]:
+        folders = [word for folder in own["folders"] for word in ("--config-dir", folder)]
+        settings = [*folders, *plan.common, *contestant.words, *typed(searches[0]["chosen"])]
+        lines.append(f"to train     {shlex.join(['python', 'train.py', *settings])}")
+    return "\n".join(lines)
