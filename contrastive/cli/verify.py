@@ -13,7 +13,7 @@ from pathlib import Path
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
 from contrastive.study.render.files import check_folder
-from contrastive.text import show
+from contrastive.text import counted, show
 
 
 @answering
@@ -30,5 +30,5 @@ def main(words: list[str]) -> int:
         raise ConfigError(f"{options.table} contains no JSON of a comparison: try verify --table outputs/compare")
     for message in wrong:
         show(message, file=sys.stderr)
-    print(f"{checked} comparisons of {options.table} recomputed, {len(wrong)} differ")
+    print(f"{counted(checked, 'comparison')} of {options.table} recomputed, {len(wrong)} differ")
     return 1 if wrong else 0

@@ -125,7 +125,7 @@ def test_a_cherry_picked_record_does_not_pass(made: Record, tmp_path: Path, caps
     assert main(["--table", str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert f"the record is not whole: {SEEDS}" in said.err
-    assert "1 comparisons" in said.out
+    assert "1 comparison of" in said.out
 
 
 def test_a_record_without_hashes_is_taken_where_that_is_asked(made: Record, tmp_path: Path, capsys) -> None:
