@@ -49,7 +49,7 @@ def image_folder(
     With labels: root/train/<class>/*, root/test/<class>/* and, if there are any, root/val/<class>/*, which probes are
     selected on; without test/ they are the test images (ImageNet). The words may be spelled otherwise: Train,
     training_set, valid. Classes are the folder names under train/, sorted. With root/<class>/* alone a fixed fifth of
-    each class, chosen by the names of the files, is the test split; the facts of the run say so. Without labels:
+    each class, at most 10,000 images, chosen by the names of the files, is the test split. Without labels:
     root/train/all/*, root/train/* or root/*; test images are those below test/ or val/ or, if there are none, a fixed
     tenth, chosen alike. Then the labels are -1 and there are no classes and no validation images.
 

@@ -54,8 +54,8 @@ def shards(
     writes it, if it lies beside the shards; biases by those of biases.txt.
 
     Args:
-        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`. Of a folder that
-            `pack` wrote train/, val/ and test/ are the splits.
+        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`. The names of
+            shards, or of folders with shards such as `pack` writes, tell the splits: train, val and test.
         val: likewise, of the images that probes are selected on; None = a fixed tenth of the training images.
         test: likewise, of the test images; None = those of val where the names tell such, else a fixed fifth of each
             class, without labels a tenth, at most 10,000 images.
