@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from functools import reduce
 from operator import getitem
 from statistics import mean
 from typing import Any
 
 import pytest
+from tables.claims import judge_claims
 from tables.kept import check_tables, reword, study_records, table_of
 from tables.page import write_pages
 from tables.spec import STUDIES, read_table, table_paths
@@ -18,6 +20,7 @@ from contrastive.errors import ConfigError
 from contrastive.study.record import read_compared
 from contrastive.study.render.files import RECORD, check_folder
 
+LOSS_OF = {"debiased_positive": "nt_xent", "dcl_cifar10": "debiased_neg"}  # the recipes whose loss rows may leave out
 RECORDS = study_records()
 
 
@@ -118,6 +121,43 @@ def test_the_tuned_rows_are_the_best_points_of_the_search(search, tuned, metrics
         found = figures[words(row)["loss"], "loss.push" in words(row)]
         chosen = tuple(pair for pair in point(row) if any(pair[0] == key for key, _ in next(iter(found))))
         assert found[chosen] == max(found.values()), row["name"]
+
+
+def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]]:
+    """(record, row, row) that differ in the loss alone, or have each the best point of its search; tau_plus 0 is
+    NT-Xent."""
+    own = SEARCHED | {"loss"}
+    whole = [record for path in RECORDS.values() if (record := read_compared(path)) is not None]
+    for record in (part for one in whole for part in one.get("datasets", {"": one}).values()):
+        if "knn_top1" not in record["metrics"]:
+            continue
+        contestants = record.get("comparison", {}).get("plan", {}).get("contestants", [])
+        searched = {one["name"]: words({"overrides": one["words"]}) | one["ranges"] for one in contestants}
+        typed = [(row, searched.get(row["name"], {}) | words(row)) for row in record["rows"] if row["runs"]]
+        named = [(row, {"loss": LOSS_OF.get(own.get("experiment"), "")} | own) for row, own in typed]
+        rows = [(row, own) for row, own in named if own["loss"] in ("nt_xent", "debiased_neg")]
+        for debiased, changed in rows:
+            for plain, kept in rows:
+                is_plain = kept["loss"] == "nt_xent" or float(kept.get("tau_plus", "1")) == 0
+                others = [{key: value for key, value in one.items() if key not in own} for one in (changed, kept)]
+                states = [re.search("tuned|as it comes", row["name"]) is None for row in (debiased, plain)]
+                same = others[0] == others[1] and states[0] == states[1]
+                if is_plain and same and changed["loss"] == "debiased_neg" and float(changed.get("tau_plus", "1")) > 0:
+                    yield record, debiased["name"], plain["name"]
+
+
+@pytest.mark.slow
+def test_the_count_of_comparisons_of_debiased_negatives():
+    """README: 56 intervals, three above 0, two below; runs in two tables count once."""
+    verdicts = {}
+    for record, better, worse in debiased_negatives_and_nt_xent():
+        claim = {"better": better, "worse": worse, "metric": "knn_top1", "gap": 0.0, "source": ""}
+        (judged,) = judge_claims({**record, "claims": [claim]})
+        if judged["low"] is not None:
+            runs = {row["name"]: sorted(run["test"]["knn_top1"] for run in row["runs"]) for row in record["rows"]}
+            verdicts[str([runs[better], runs[worse]])] = (judged["low"] > 0) - (judged["high"] < 0)
+    signs = [*verdicts.values()]
+    assert (len(signs), signs.count(1), signs.count(-1)) == (56, 3, 2)
 
 
 @pytest.mark.parametrize("path", sorted(STUDIES.glob(f"*/{RECORD}")), ids=lambda path: path.parent.name)
