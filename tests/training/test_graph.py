@@ -101,7 +101,7 @@ SOUND = {
         {"made_of": [PerImage(transform="x.y", function=str)]},
         {"optimizer": torch.optim.Adam([nn.Parameter(torch.zeros(1))])}, {"processes": 2},
     ],
-    ids=str,
+    ids=lambda change: next(iter(change)),
 )  # fmt: skip
 def test_what_cannot_be_captured_is_refused_and_auto_leaves_it(change, monkeypatch, capsys):
     assert choose_graphs("auto", **SOUND)
