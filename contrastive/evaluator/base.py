@@ -69,12 +69,8 @@ class Images(ABC):
         return images.image[index.cpu()[rows.cpu()].to(images.image.device)].to(self.device)
 
     @abstractmethod
-    def augmented(self, epoch: int, augmentation: Augmentation | None) -> Features:
-        """Features of one view of each image of `bank`, drawn anew for each epoch.
-
-        Args:
-            augmentation: None = that of the run.
-        """
+    def augmented(self, epoch: int) -> Features:
+        """Features of one view by the run's augmentation of each image of `bank`, drawn anew for each epoch."""
 
     @abstractmethod
     def stream(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:

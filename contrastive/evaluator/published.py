@@ -1,7 +1,5 @@
-"""Linear probes as in the released code of three papers: by Adam, by SGD, and trained along with the encoder."""
+"""Linear probes as in the released code of two papers: by Adam, and trained along with the encoder."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,72 +7,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.augmentation.base import Augmentation
-from contrastive.augmentation.compose import Compose
-from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver
 from contrastive.evaluator.probes import BestEpoch, accuracies, linear_layer, progress
 from contrastive.seeding import generator
 
 
 @dataclass(kw_only=True)
-class LayerOnViews(Evaluator, ABC):
-    """A linear layer trained with cross-entropy on one augmented view of each image, anew in each epoch.
-
-    Features are as the frozen encoder in eval mode gives them.
-    """
-
-    before_training = False  # it costs as much as `epochs` epochs without backward
-    reads_training = False
-    reads_images = True
-
-    epochs: int = 100
-    batch_size: int = 512
-    augmentation: Augmentation | None = field(default=None, init=False)  # None = that of the run
-
-    @abstractmethod
-    def optimizer(self, layer: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """That of the layer's parameters."""
-
-    def lr_factor(self, epoch: int) -> float:
-        """The factor on the learning rate in an epoch, counted from 0."""
-        return 1.0
-
-    def trained(self, features: FeatureSets, name: str) -> Iterator[Tensor]:
-        """The scores (N, C) of the test images after each epoch.
-
-        Args:
-            name: of the evaluator.
-
-        Raises:
-            ConfigError: there are only features.
-        """
-        images, device = features.images_for(name), features.test.h.device
-        rng = generator("cpu", "linear layer")
-        layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)
-        update = self.optimizer(list(layer.parameters()))
-        base = [group["lr"] for group in update.param_groups]
-        with progress(self.epochs, name, unit="epoch") as bar:
-            for epoch in range(self.epochs):
-                for group, lr in zip(update.param_groups, base, strict=True):
-                    group["lr"] = lr * self.lr_factor(epoch)
-                train = images.augmented(epoch, self.augmentation)
-                order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
-                for index in order.split(self.batch_size):
-                    update.zero_grad()
-                    F.cross_entropy(layer(train.h[index]), train.label[index]).backward()
-                    update.step()
-                bar.update()
-                with torch.no_grad():
-                    yield layer(features.test.h)
-
-
-@dataclass(kw_only=True)
-class AdamProbe(LayerOnViews):
+class AdamProbe(Evaluator):
     """Test accuracy of a linear layer trained by Adam on augmented images (Chuang et al. 2020, released code).
 
-    The run's own augmentation (one view), no schedule, last epoch. The released script leaves BatchNorm in training
-    mode while the layer learns, so the running statistics of its "frozen" encoder drift; that is not imitated.
+    The run's own augmentation (one view of each image, anew in each epoch), no schedule, last epoch. Features are as
+    the frozen encoder in eval mode gives them. The released script leaves BatchNorm in training mode while the layer
+    learns, so the running statistics of its "frozen" encoder drift; that is not imitated.
 
     Args:
         lr: of Adam, above 0.
@@ -86,8 +30,14 @@ class AdamProbe(LayerOnViews):
         ConfigError: features without images.
     """
 
+    before_training = False  # it costs as much as `epochs` epochs without backward
+    reads_training = False
+    reads_images = True
+
     lr: float = 1e-3
     weight_decay: float = 1e-6
+    epochs: int = 100
+    batch_size: int = 512
 
     def __post_init__(self) -> None:
         self.protocol = (
@@ -96,62 +46,23 @@ class AdamProbe(LayerOnViews):
             "last epoch"
         )
 
-    def optimizer(self, layer: list[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(layer, lr=self.lr, weight_decay=self.weight_decay)
-
     def __call__(self, features: FeatureSets) -> Scores:
-        *_, last = self.trained(features, "adam_probe")
-        return Scores(test=accuracies(last, features.test.label), predictions={"": last.argmax(1)})
-
-
-@dataclass(kw_only=True)
-class SGDProbe(LayerOnViews):
-    """Test accuracy of a linear layer trained by SGD on cropped and flipped images (Khosla et al. 2020, released code).
-
-    The learning rate falls by steps. The published metric is that of the best test epoch; it is `best_test_top1`,
-    selected on the test split, and the metric of the last probe epoch, `top1`, stands beside it.
-
-    Args:
-        lr: of SGD, above 0: 5 for SupCon, 1 for SimCLR.
-        momentum: in [0, 1).
-        weight_decay: at least 0.
-        epochs: at least 1.
-        batch_size: at least 1.
-        milestones: probe epochs after which lr is multiplied by `decay`.
-        scale: (least, most) share of the area that a crop shows.
-        flip: probability.
-
-    Raises:
-        ConfigError: features without images.
-    """
-
-    lr: float = 5.0
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    milestones: tuple[int, ...] = (60, 75, 90)
-    decay: float = 0.2
-    scale: tuple[float, float] = (0.2, 1.0)
-    flip: float = 0.5
-
-    def __post_init__(self) -> None:
-        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
-        self.protocol = (
-            f"linear layer on frozen features, SGD lr {self.lr:g} momentum {self.momentum:g}, {self.epochs} epochs of "
-            f"batches of {self.batch_size}, lr x {self.decay:g} after {', '.join(map(str, self.milestones))}, crop and "
-            "flip (Khosla et al. 2020); best_test figures: best test epoch, as published; top1, top5: last probe epoch"
-        )
-
-    def optimizer(self, layer: list[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(layer, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-
-    def lr_factor(self, epoch: int) -> float:
-        return float(self.decay ** sum(epoch >= milestone for milestone in self.milestones))
-
-    def __call__(self, features: FeatureSets) -> Scores:
-        best = BestEpoch()
-        for scores in self.trained(features, "sgd_probe"):
-            best.update(scores, features.test.label)
-        return best.results(scores, features.test.label)
+        images, device = features.images_for("adam_probe"), features.test.h.device
+        rng = generator("cpu", "linear layer")
+        layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)
+        optimizer = torch.optim.Adam(layer.parameters(), lr=self.lr, weight_decay=self.weight_decay)
+        with progress(self.epochs, "adam_probe", unit="epoch") as bar:
+            for epoch in range(self.epochs):
+                train = images.augmented(epoch)
+                order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
+                for index in order.split(self.batch_size):
+                    optimizer.zero_grad()
+                    F.cross_entropy(layer(train.h[index]), train.label[index]).backward()
+                    optimizer.step()
+                bar.update()
+        with torch.no_grad():
+            scores = layer(features.test.h)
+        return Scores(test=accuracies(scores, features.test.label), predictions={"": scores.argmax(1)})
 
 
 @dataclass(kw_only=True)

@@ -41,7 +41,7 @@ class Keywords(TypedDict, total=False):
     evaluator: list[Literal[
         "adam_probe", "alignment_uniformity", "alpha_req", "bias_audit", "class_audit", "classifier", "dfr",
         "few_label", "few_shot", "fine_tune", "knn", "knn_sweep", "linear", "linear_sgd", "online_probe", "rankme",
-        "retrieval", "sgd_probe", "transfer",
+        "retrieval", "transfer",
     ]]  # fmt: skip
     # moving average of the encoder's weights, which evaluators then read
     average: Literal["ema", "none"]

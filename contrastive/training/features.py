@@ -182,13 +182,13 @@ class EncodedImages(Images):
     def transfer(self, dataset: str) -> FeatureSets:
         return replace(self, data=self.load_other(dataset)).feature_sets()
 
-    def augmented(self, epoch: int, augmentation: Augmentation | None) -> Features:
-        used, split, index = augmentation or self.augmentation, self.data.pretrain, self._labeled()
+    def augmented(self, epoch: int) -> Features:
+        split, index = self.data.pretrain, self._labeled()
         rng, (height, width) = generator(self.device, self.seed, "augmented features", epoch), split.image.shape[-2:]
-        drawn = used.draw(len(index), height, width, rng)
+        drawn = self.augmentation.draw(len(index), height, width, rng)
 
         def augment(image: Tensor, rows: Tensor) -> Tensor:
-            return used.apply(image, chosen(drawn, rows))
+            return self.augmentation.apply(image, chosen(drawn, rows))
 
         return extract(self.encoder, split, self.normalize, index, augment=augment, dtype=self.dtype)
 

@@ -234,7 +234,8 @@ def features():
 def augmented_features():
     torch.manual_seed(0)
     data = SimpleNamespace(pretrain=batch().select(torch.arange(N - 1)))
-    return encoded(make("encoder/resnet18", width=2), data, lambda x: x).augmented(3, make("augmentation/simclr")).h
+    images = encoded(make("encoder/resnet18", width=2), data, lambda x: x, augmentation=make("augmentation/simclr"))
+    return images.augmented(3).h
 
 
 def layer_trained_along():

@@ -103,11 +103,14 @@ def biased(n: int, *, visible: bool = False) -> Features:
 
 def test_the_reported_figure_names_its_read_out_and_its_metric():
     train, val, test = (biased(n) for n in (100, 60, 200))
-    guess = {"linear": test.label, "sgd_probe_best_test": torch.where(test.bias == 0, test.label, (test.label + 1) % 4)}
+    guess = {
+        "linear": test.label,
+        "online_probe_best_test": torch.where(test.bias == 0, test.label, (test.label + 1) % 4),
+    }
     sets = FeatureSets(bank=train, train=train, val=val, test=test, n_classes=4, n_biases=3, predictions=guess)
-    audit = BiasAudit(reported="sgd_probe_best_test", metric="cell_mean_top1")(sets).audit
-    assert audit["reported"]["read_out"] == "sgd_probe_best_test"
-    assert audit["reported"]["accuracy"] == audit["sgd_probe_best_test"]["group_mean_top1"]
+    audit = BiasAudit(reported="online_probe_best_test", metric="cell_mean_top1")(sets).audit
+    assert audit["reported"]["read_out"] == "online_probe_best_test"
+    assert audit["reported"]["accuracy"] == audit["online_probe_best_test"]["group_mean_top1"]
     assert audit["reported"]["accuracy"] == pytest.approx(100 / 3)
     assert audit["linear"]["top1"] == 100
     assert BiasAudit()(sets).audit["reported"]["read_out"] == "linear"

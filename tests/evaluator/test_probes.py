@@ -3,13 +3,11 @@
 import math
 from dataclasses import replace
 from types import SimpleNamespace
-from unittest import mock
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from contrastive.augmentation.compose import Compose
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.few import FewLabel
@@ -17,7 +15,7 @@ from contrastive.evaluator.fine_tune import FineTune
 from contrastive.evaluator.knn import KNN, KNNSweep
 from contrastive.evaluator.linear_sgd import LinearSGD
 from contrastive.evaluator.probes import BestEpoch, linear_layer
-from contrastive.evaluator.published import AdamProbe, OnlineProbe, SGDProbe
+from contrastive.evaluator.published import AdamProbe, OnlineProbe
 from contrastive.evaluator.transfer import Transfer
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
@@ -26,13 +24,13 @@ from contrastive.types import Features, Split, as_float
 from tests.helpers import TINY, blobs, encoded, feature_sets, logged_lines, saved_weights
 
 
-def sets(seen: list[tuple[int, object]] | None = None) -> FeatureSets:
+def sets(seen: list[int] | None = None) -> FeatureSets:
     """Blobs whose augmented features move a little from epoch to epoch."""
     plain = feature_sets(blobs(60, 0), blobs(20, 1), blobs(40, 2))
 
-    def augmented(epoch: int, augmentation: object = None) -> Features:
+    def augmented(epoch: int) -> Features:
         if seen is not None:
-            seen.append((epoch, augmentation))
+            seen.append(epoch)
         noise = torch.randn(plain.bank.h.shape, generator=torch.Generator().manual_seed(epoch))
         return Features(plain.bank.h + 0.1 * noise, plain.bank.label)
 
@@ -57,28 +55,6 @@ def test_the_adam_probe_equals_a_loop_by_hand():
     assert scores.test["top1"] == pytest.approx(100 * (expected == features.test.label).double().mean().item())
 
 
-def test_the_sgd_probe_steps_its_rate_down_as_published():
-    probe = SGDProbe()
-    factors = [probe.lr_factor(epoch) for epoch in (0, 59, 60, 74, 75, 89, 90, 99)]
-    assert factors == pytest.approx([1, 1, 0.2, 0.2, 0.04, 0.04, 0.008, 0.008])
-    probe, rates = SGDProbe(lr=2.0, epochs=3, batch_size=80, milestones=(1, 2), decay=0.5), []
-    with mock.patch.object(torch.optim.SGD, "step", lambda self: rates.append(self.param_groups[0]["lr"])):
-        probe(sets())
-    assert rates == [2.0, 1.0, 0.5]
-
-
-def test_best_test_epoch_is_reported_beside_the_last():
-    features = sets()
-    scores = SGDProbe(lr=30.0, epochs=6, batch_size=16)(features)
-    assert set(scores.test) == {"top1", "best_test_top1"}
-    assert scores.test["best_test_top1"] >= scores.test["top1"]
-    right = (scores.predictions["best_test"] == features.test.label).double().mean().item()
-    assert scores.test["best_test_top1"] == pytest.approx(100 * right)
-    assert scores.val == {}  # nothing that a search could raise
-    assert "best test epoch, as published" in SGDProbe().protocol
-    assert "best test epoch, as published" in OnlineProbe().protocol
-
-
 def test_the_first_of_equal_epochs_is_the_best():
     best, label = BestEpoch(), torch.tensor([0, 1])
     for guess in ([1, 0], [0, 0], [1, 1], [1, 0]):  # right of two: none, one, another one, none
@@ -87,17 +63,13 @@ def test_the_first_of_equal_epochs_is_the_best():
     assert best.predictions.tolist() == [0, 0]
 
 
-def test_augmentation_of_sgd_and_adam_probe():
-    seen: list[tuple[int, object]] = []
-    SGDProbe(epochs=3)(sets(seen))
+def test_each_epoch_of_the_adam_probe_has_views_of_its_own():
+    seen: list[int] = []
     AdamProbe(epochs=3)(sets(seen))
-    assert [epoch for epoch, _ in seen] == [0, 1, 2, 0, 1, 2]  # each with views of its own
-    ops = seen[0][1].ops
-    assert (ops["crop"].scale, ops["crop"].flip, len(ops)) == ((0.2, 1.0), 0.5, 1)
-    assert seen[-1][1] is None
+    assert seen == [0, 1, 2]
 
 
-@pytest.mark.parametrize("evaluator", [AdamProbe(), SGDProbe(), FineTune(), LinearSGD(), Transfer()])
+@pytest.mark.parametrize("evaluator", [AdamProbe(), FineTune(), LinearSGD(), Transfer()])
 def test_features_without_images_are_refused(evaluator):
     with pytest.raises(ConfigError, match="try evaluator=linear"):
         evaluator(replace(sets(), images=None))
@@ -110,14 +82,13 @@ def test_augmented_features_are_those_of_augmented_images(monkeypatch):
     augmentation, rows = make("augmentation/supcon"), torch.tensor([0, 2, 3, 5, 6, 8])
     data = SimpleNamespace(pretrain=split)
     images = encoded(net, data, lambda x: 2 * as_float(x) - 1, augmentation=augmentation, seed=5)
-    first = images.augmented(4, None)
+    first = images.augmented(4)
     drawn = augmentation.draw(6, 8, 8, generator("cpu", 5, "augmented features", 4))
     torch.testing.assert_close(first.h, net.eval()(2 * augmentation.apply(image[rows], drawn) - 1))
     assert first.label.tolist() == [0, 2] * 3
     monkeypatch.setattr("contrastive.training.features.CHUNK", 4)
-    torch.testing.assert_close(images.augmented(4, None).h, first.h, rtol=1e-4, atol=1e-5)  # chunks share one draw
-    assert not torch.allclose(images.augmented(5, None).h, first.h)
-    torch.testing.assert_close(images.augmented(4, Compose(ops={})).h, net(2 * (image[rows] / 255) - 1))
+    torch.testing.assert_close(images.augmented(4).h, first.h, rtol=1e-4, atol=1e-5)  # chunks share one draw
+    assert not torch.allclose(images.augmented(5).h, first.h)
 
 
 def test_online_probe_learns_from_normalized_view_0():

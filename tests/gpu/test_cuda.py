@@ -61,7 +61,7 @@ KINDS = [
 EVALUATORS = [path.stem for path in sorted((ROOT / "configs/evaluator").glob("*.yaml"))]
 EVALUATORS.sort(key=lambda name: name.endswith("audit"))
 BRIEF = ["evaluator.fine_tune.epochs=1", "evaluator.fine_tune.min_steps=2", "evaluator.fine_tune.lr=[0.1]"]
-BRIEF += ["evaluator.adam_probe.epochs=1", "evaluator.sgd_probe.epochs=1", "evaluator.few_label.draws=1"]
+BRIEF += ["evaluator.adam_probe.epochs=1", "evaluator.few_label.draws=1"]
 BRIEF += ["evaluator.linear_sgd.epochs=1"]
 BRIEF += ["evaluator.dfr.draws=1", "evaluator.dfr.l2=[0.1]"]
 BRIEF += [f"evaluator.{name}.max_iter=4" for name in ("linear", "few_shot", "few_label", "dfr", "transfer")]

@@ -26,7 +26,7 @@ CONFIG = {
     "optimizer": {"_target_": "torch.optim.Adam", "lr": 0.1},
     "epochs": 3, "batch_size": 64, "n_views": 2,
 }  # fmt: skip
-PROTOCOL = {"knn": "cosine", "bias_audit": "audit", "linear": "L-BFGS", "sgd_probe": "SGD"}
+PROTOCOL = {"knn": "cosine", "bias_audit": "audit", "linear": "L-BFGS", "online_probe": "Adam"}
 ROWS = (
     Row(name="A, b", overrides=("loss=x",), published={"knn_top1": "74.3 ± 0.2"}, source="Table 1"),
     Row(name="C", overrides=("loss=x",)),
@@ -94,22 +94,22 @@ def test_another_setting_is_not_compared_with_the_paper(record, tmp_path, values
 
 
 def test_figures_and_claims_that_were_selected_on_test_say_so(tmp_path):
-    metrics = {"sgd_probe_best_test_top1": "SGD probe", "audit.reported.accuracy": "reported"}
+    metrics = {"online_probe_best_test_top1": "online probe", "audit.reported.accuracy": "reported"}
     claims = tuple(Claim(better="A, b", worse="C", metric=metric, gap=0.0, source="us") for metric in metrics)
     spec = table(metrics=metrics, claims=claims)
     for row, read_out in ((ROWS[0], "online_probe_best_test"), (ROWS[1], "classifier")):
         reported = {"read_out": read_out, "metric": "top1", "accuracy": 5.0}
-        write_run(tmp_path, row, {"test": {"sgd_probe_best_test_top1": 9}, "audit": {"reported": reported}})
+        write_run(tmp_path, row, {"test": {"online_probe_best_test_top1": 9}, "audit": {"reported": reported}})
     text = page(found := table_record(spec, tmp_path))
-    assert "SGD probe (best test epoch, as published)" in text
+    assert "online probe (best test epoch, as published)" in text
     assert "online_probe_best_test, top1 (best test epoch, as published)" in text
     assert [line[1:3] for line in cells(text)[2:4]] == [
         ["9.00 (1)", "5.00 (1), best test epoch"],
         ["9.00 (1)", "5.00 (1)"],
     ]
-    assert "- sgd_probe: SGD" in text and "- bias_audit: audit" in text
+    assert "- online_probe: Adam" in text and "- bias_audit: audit" in text
     _, first, second = claims_grid(found, judge_claims(found)).cells
-    assert (first[3], second[3]) == ("SGD probe (best test epoch)", "reported (A, b: best test epoch)")
+    assert (first[3], second[3]) == ("online probe (best test epoch)", "reported (A, b: best test epoch)")
 
 
 def test_chosen_evaluators_get_columns(tmp_path):
