@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import contrastive
-from contrastive.evaluator.knn import knn_scores
+from contrastive.evaluator.knn import nearest, vote
 
 EPOCHS, BATCH_SIZE = 10, 128
 
@@ -23,7 +23,8 @@ def features(encoder: nn.Module, image: torch.Tensor) -> torch.Tensor:
 def accuracy(encoder: nn.Module, data: contrastive.Data) -> float:
     """Percent of the test images whose class their 20 nearest training images vote for."""
     bank, query = features(encoder, data.pretrain.image), features(encoder, data.test.image)
-    score = knn_scores(bank, data.pretrain.label, query, n_classes=10, k=20, temperature=0.1)
+    similarity, neighbor = nearest(bank, query, k=20)
+    score = vote(similarity, data.pretrain.label[neighbor], n_classes=10, temperature=0.1)
     return 100 * (score.argmax(1) == data.test.label).float().mean().item()
 
 

@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import sys
+import threading
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # EIO: a terminal that is gone
 SAME = ("encoding", "errors", "line_buffering", "write_through")  # as Python has opened a stream
@@ -21,8 +22,15 @@ class _Patient(io.FileIO):
             return len(data)
 
 
+def _but_of_event_files(failed: threading.ExceptHookArgs) -> None:
+    """The traceback of a thread, but not of the one that writes event files: its tracker tells that error."""
+    if not type(failed.thread).__module__.startswith("tensorboard."):
+        threading.__excepthook__(failed)
+
+
 def keep_printing() -> None:
     """Let print work in this process and those that it starts, where stdout is closed (`>&-`) or its disk is full."""
+    threading.excepthook = _but_of_event_files
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed: else the next file that is opened, perhaps a checkpoint, would have its number

@@ -148,7 +148,7 @@ MISTAKES = [
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
     (["EMPTY"], "no finished run in"),
     (["DAMAGED"], "config.yaml is missing or damaged: try rerun=true"),
-    (["UNFINISHED"], "is not finished, or has lost its result.json: .* try its command"),
+    (["UNFINISHED"], "is not finished, or has lost its result.json: remove result.json beside it"),
 ]
 
 

@@ -200,5 +200,5 @@ def test_a_damaged_record_is_one_sentence(whole, tmp_path):
     record = copy.deepcopy(whole[1])
     record["datasets"]["mnist"]["rows"] = 3
     (tmp_path / "all.json").write_text(json.dumps(record))
-    with pytest.raises(ConfigError, match=r"all\.json is damaged or of an older version \(rows\)"):
+    with pytest.raises(ConfigError, match=r"all\.json is damaged or of an older version \(datasets\.mnist\.rows\)"):
         check_folder(tmp_path)
