@@ -72,5 +72,5 @@ def no_option(group: str, name: str, known: Iterable[str]) -> str:
     if typed in SYNONYMS:
         return f"there is no {typed}: try {SYNONYMS[typed]}"
     see = f"try python train.py --help {group}, or --config-dir DIR with one of your own"
-    near = did_you_mean(name, known, typed=f"{group}={{}}") or f"known are {', '.join(known)}:"
+    near = did_you_mean(name, known, typed=f"{group}={{}}") or f"known are {', '.join(known) or 'none'}:"
     return f"there is no {typed}: {near} {see}"
