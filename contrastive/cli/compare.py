@@ -19,7 +19,6 @@ The same command goes on where it was interrupted; with --seconds 840 it fills m
 docs/compare.md has the protocol.
 """
 
-import math
 import sys
 
 from contrastive.config.arguments import Parser, answering
@@ -39,12 +38,7 @@ def main(words: list[str]) -> int:
         "compare", __doc__, usage="KEY=VALUE[,VALUE ...] [KEY=VALUE ...] [--config-dir DIR] [--jobs N] [--seconds N]"
     )
     parser.add_argument("words", nargs="*", metavar="KEY=VALUE", help="as above")
-    parser.add_argument(
-        "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
-    )  # fmt: skip
-    parser.add_argument(
-        "--seconds", type=float, default=math.inf, metavar="N", help="begin no run that would not end in N seconds"
-    )  # fmt: skip
+    parser.add_side_by_side()
     parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
     keep_printing()

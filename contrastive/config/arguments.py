@@ -1,5 +1,6 @@
 """One style of --help, one form of error and the same exit codes for every command that Hydra does not parse."""
 
+import math
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
@@ -39,6 +40,15 @@ class Parser(ArgumentParser):
         self.add_argument(
             "--config-dir", "-cd", type=_folder, action="append", default=[], dest="folders", metavar="DIR",
             help="folder with YAMLs and modules of your own, as in train.py",
+        )  # fmt: skip
+
+    def add_side_by_side(self) -> None:
+        """Take --jobs and --seconds, of commands that start several runs."""
+        self.add_argument(
+            "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
+        )  # fmt: skip
+        self.add_argument(
+            "--seconds", type=float, default=math.inf, metavar="N", help="begin no run that would not end in N seconds"
         )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:

@@ -12,11 +12,11 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
+from contrastive.run.run import Run
 from contrastive.study.compare.engine import begin, contest_of, run_contests
 from contrastive.study.compare.plan import read_plans
 from contrastive.study.compare.progress import Lines, answer
 from contrastive.study.compare.seal import check_code
-from contrastive.study.jobs import Run
 from contrastive.text import show
 from hydra_plugins.contrastive_launcher import failure
 

@@ -13,7 +13,6 @@ with --strict, 130 Ctrl-C.
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,12 +60,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as in train.py, for every row")
     parser.add_argument("--preset", default="paper", help=f"{', '.join(PRESETS)}: how much of it; default: paper")
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 ... N - 1 instead of the table's")
-    parser.add_argument(
-        "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
-    )  # fmt: skip
-    parser.add_argument(
-        "--seconds", type=float, default=math.inf, metavar="N", help="begin no run that would not end in N seconds"
-    )  # fmt: skip
+    parser.add_side_by_side()
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     for flag in ("--verify", "--reword", "--page"):
         parser.add_argument(flag, type=Path, nargs="+", metavar="PATH", help="see above")

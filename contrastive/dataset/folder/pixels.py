@@ -35,8 +35,14 @@ LARGE = 20e9  # bytes of decoded images above which they stay encoded
 
 
 class Facts(TypedDict):
-    """The .json file: {index of a file: why it cannot be read}, {what images became: which}, the statistics, in
-    hexadecimal the `content_of` each readable file, and channels and dtype of all."""
+    """What is kept of a split, as JSON.
+
+    Attributes:
+        faults: {index of a file: why it cannot be read}.
+        seen: {what images became: which}.
+        content: the `content_of` each readable file, in hexadecimal.
+        kind: channels and dtype of all images.
+    """
 
     faults: dict[str, str]
     seen: dict[str, Seen]
@@ -58,11 +64,13 @@ class Wanted(NamedTuple):
 
 
 class SplitImages(NamedTuple):
-    """The readable images of a split."""
+    """The readable images of a split.
 
-    image: (
-        Tensor  # (n, K, size, size) uint8 or uint16, mapped and read-only; or `StoredImages`, which are indexed alike
-    )
+    Attributes:
+        image: (n, K, size, size) uint8 or uint16, mapped and read-only; or `StoredImages`, which are indexed alike.
+    """
+
+    image: Tensor
     facts: Facts
 
 
