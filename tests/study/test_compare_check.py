@@ -122,7 +122,7 @@ def test_a_cherry_picked_record_does_not_pass(made: Record, tmp_path: Path, caps
     runs(record).pop()
     record["comparison"]["judged"] = judged_again(record)
     write_pages(record, tmp_path / "t")
-    assert main(["--table", str(tmp_path)]) == 1
+    assert main([str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert f"the record is not whole: {SEEDS}" in said.err
     assert "1 comparison of" in said.out
@@ -132,9 +132,9 @@ def test_a_record_without_hashes_is_taken_where_that_is_asked(made: Record, tmp_
     record = copy.deepcopy(made)
     record["comparison"]["sealed"] = {}
     write_pages(record, tmp_path / "t")
-    assert main(["--table", str(tmp_path)]) == 1
+    assert main([str(tmp_path)]) == 1
     assert capsys.readouterr().err.endswith("hashes of code, settings and data are missing: try --unsealed\n")
-    assert main(["--table", str(tmp_path), "--unsealed"]) == 0
+    assert main([str(tmp_path), "--unsealed"]) == 0
 
 
 def test_the_page_counts_the_runs_of_the_search_and_names_folders_of_ones_own(made: Record) -> None:

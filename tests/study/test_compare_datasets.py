@@ -192,7 +192,7 @@ def test_verify_finds_what_was_changed(whole, tmp_path, capsys, change, said):
     changed = copy.deepcopy(record)
     change(changed)
     (tmp_path / "all.json").write_text(json.dumps(changed))
-    assert main(["--table", str(tmp_path)]) == 1
+    assert main([str(tmp_path)]) == 1
     assert said in capsys.readouterr().err
 
 
