@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from hydra import compose, initialize_config_dir
 
+from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import n_busy, n_cores
 
 PACKAGES = ("torch", "torchvision", "hydra-core", "omegaconf", "numpy", "pillow", "safetensors", "tensorboard")

@@ -9,11 +9,11 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import dataset_name
 from contrastive.config.mistaken import quote_paths
-from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
 from contrastive.distributed.streams import keep_printing

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config import CONFIGS
 from contrastive.config.check_types import typed
 from contrastive.config.compose import config_dirs
 from contrastive.config.neighbors import no_option, no_setting
-from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import (
     GROUPS,
     ROOT_FILE,

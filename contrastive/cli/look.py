@@ -24,11 +24,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering, html_file
-from contrastive.config.compose import importable, search_path
+from contrastive.config.compose import LARGE, importable, search_path
 from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
-from contrastive.config.paths import CONFIGS, LARGE
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.errors import ConfigError
 from contrastive.files import read_bytes, write_text

@@ -19,10 +19,10 @@ from omegaconf import DictConfig
 
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
 from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs, sweep_table
+from contrastive.config import CONFIGS
 from contrastive.config.compose import importable
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.mistaken import check_words, quote_paths
-from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals

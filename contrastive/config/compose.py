@@ -1,6 +1,7 @@
 """Composing the YAMLs: the folders of --config-dir, and a run's directory named after what differs from defaults."""
 
 import hashlib
+import os
 import re
 import sys
 from argparse import ArgumentError, ArgumentParser
@@ -14,11 +15,14 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config import CONFIGS
 from contrastive.config.identity import LISTS, dataset_name, identity
-from contrastive.config.paths import CONFIGS, batch_for, epochs_for, stem_for
 
 MAX_DATA = 48  # characters of the data's folder
 MAX_LENGTH = 80  # of the folders of data, loss and settings: 100 with outputs/ and seed=10
+LARGE = 64  # pixels, from which on views are large for a ResNet
+VIEWS = 200_000  # images that are seen in a training whose epochs follow from the data
+USUAL_COUNT = 10_000  # images, where nothing is known of their number
 IN_THE_PATH = ("dataset", "loss", "seed")  # each is a folder of the path
 
 
@@ -132,6 +136,28 @@ def _file_name(words: list[str], most: int) -> str:
     if clean == full and len(full) <= most:
         return clean
     return f"{clean[: max(1, most - 9)].rstrip(',=-')}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+
+
+def n_files(folder: str | None) -> int:
+    """Files in and below a folder, but for hidden ones; 10,000 without a folder."""
+    if folder is None:
+        return USUAL_COUNT
+    return sum(not name.startswith(".") for _, _, names in os.walk(folder) for name in names) or USUAL_COUNT
+
+
+def batch_for(folder: str | None) -> int:
+    """A batch for the images below a folder: the largest power of two of at most an eighth of them, from 16 to 256."""
+    return max(16, min(256, 1 << (n_files(folder) // 16).bit_length()))
+
+
+def epochs_for(folder: str | None) -> int:
+    """Epochs in which some 200,000 images are seen, from 5 to 100."""
+    return max(5, min(100, round(VIEWS / n_files(folder))))
+
+
+def stem_for(*sides: Any) -> str:
+    """The stem of a ResNet, `small` or `large`, for views of the first side that is known; without any `small`."""
+    return "large" if next((side for side in sides if isinstance(side, int)), 0) >= LARGE else "small"
 
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)

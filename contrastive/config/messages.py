@@ -11,10 +11,10 @@ import yaml
 from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
 from omegaconf.errors import ConfigAttributeError, OmegaConfBaseException, ValidationError
 
+from contrastive.config import LIBRARIES, PACKAGE
 from contrastive.config.check_types import described, typed
 from contrastive.config.compose import config_dirs
 from contrastive.config.neighbors import SYNONYMS, no_option, no_setting
-from contrastive.config.paths import LIBRARIES, PACKAGE
 from contrastive.config.reference import option_files, settings_for, settings_of
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from contrastive.config import CONFIGS
 from contrastive.config.compose import config_dirs
 from contrastive.config.identity import COMPONENTS
-from contrastive.config.paths import CONFIGS
 from contrastive.files import YAML_LOADER
 
 GROUPS = (*COMPONENTS, "experiment")

@@ -17,8 +17,8 @@ from typing import Any
 
 from hydra.utils import get_object
 
+from contrastive.config import CONFIGS
 from contrastive.config.identity import COMPONENTS, targets
-from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 
 ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch.optim", "torchvision.models")

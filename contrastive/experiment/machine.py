@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode  # as torch's manual imports it
 
-from contrastive.config.paths import LARGE
+from contrastive.config.compose import LARGE
 from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_busy, n_cores
 from contrastive.distributed.process import broadcast_from_main, shard

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from contrastive.config import CONFIGS, LIBRARIES
 from contrastive.config.identity import targets
-from contrastive.config.paths import CONFIGS, LIBRARIES
 from contrastive.distributed.processor import device_name, processor
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash

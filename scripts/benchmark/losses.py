@@ -14,7 +14,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from measure import Clock, peak_mib, report
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_loss
 from contrastive.text import format_grid

@@ -20,11 +20,11 @@ from typing import Any
 
 from hydra import initialize_config_dir
 
+from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.neighbors import did_you_mean
-from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import gpus_for
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError

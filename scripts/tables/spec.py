@@ -47,8 +47,8 @@ from typing import Any, NotRequired, TypedDict
 
 import yaml
 
+from contrastive.config import CONFIGS
 from contrastive.config.identity import is_identity, key_of
-from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.report.record import Claim
 from contrastive.schema import misfit

@@ -11,10 +11,10 @@ from omegaconf import OmegaConf
 
 from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
+from contrastive.config import CONFIGS
 from contrastive.config.identity import flatten
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.neighbors import GO_ON
-from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import settings_for
 from tests.cli.hostile import DRY, call
 

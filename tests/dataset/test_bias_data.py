@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from tables.spec import read_table, table_paths
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_one

@@ -10,7 +10,7 @@ import torch
 from omegaconf import OmegaConf
 from PIL import Image
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from contrastive.dataset.image_folder import RECIPE_BATCH
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError

@@ -12,7 +12,7 @@ from torchvision import models
 
 import contrastive
 from contrastive.bits import pack
-from contrastive.config.paths import batch_for, epochs_for
+from contrastive.config.compose import batch_for, epochs_for
 from contrastive.encoder._depth import by_depth, freeze_first, rates
 from contrastive.encoder._lora import add_lora, merged
 from contrastive.errors import ConfigError

@@ -10,8 +10,8 @@ import torch
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
+from contrastive.config import CONFIGS
 from contrastive.config.identity import COMPONENTS
-from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from tables.due import expected_minutes, finished_minutes, hours_left, is_done, missing_data, tables_text
 from tables.spec import read_table, table_paths
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.files import file_hash
 from contrastive.run.files import write_config

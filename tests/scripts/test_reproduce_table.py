@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tables import engine
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from tests import forked
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hydra import initialize_config_dir
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.study.compare.contest import Contest, Method, known_runs
 from contrastive.study.compare.engine import contest_of

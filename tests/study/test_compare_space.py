@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from contrastive.config import CONFIGS
 from contrastive.config.identity import flatten
-from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import option_files
 from contrastive.errors import ConfigError
 from contrastive.study.compare.space import COMMON, GROUPS, knobs_of, point_at, points, read_knob

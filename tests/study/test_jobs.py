@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from hydra import compose, initialize_config_dir
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.study import jobs
 from contrastive.study.jobs import slow_imports

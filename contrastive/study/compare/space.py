@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 from hydra.errors import HydraException
 
-from contrastive.config.paths import CONFIGS
+from contrastive.config import CONFIGS
 from contrastive.errors import ConfigError
 
 COMMON = ("temperature", "optimizer.lr")  # the first two coordinates of every point, whether or not a method reads them
