@@ -1,28 +1,68 @@
 """The page of `contrastive show RUN`: what a run learned, and what it gets wrong."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from contrastive.config.compose import importable
+from contrastive.config.mistaken import DATASET_PATHS
+from contrastive.config.targets import check_targets
+from contrastive.errors import ConfigError
 from contrastive.evaluator.bias_audit import listed_groups
+from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote
+from contrastive.experiment.build import load_data
+from contrastive.experiment.encoder import open_encoder
+from contrastive.experiment.machine import start_device
 from contrastive.experiment.summary import metric_rows
 from contrastive.experiment.verdict import wilson
-from contrastive.gallery.features import Judged, images_judged, judged, plane
 from contrastive.gallery.images import spaced, uris
 from contrastive.report.collect import runs_record
 from contrastive.report.facts import facts
 from contrastive.report.page import curves
 from contrastive.report.templates.fill import chart_module, filled
 from contrastive.run.run import Run
-from contrastive.types import Features
+from contrastive.training.features import extract
+from contrastive.training.precision import Normalize
+from contrastive.training.progress import announced
+from contrastive.types import Data, Features, unit
 
 N_POINTS, POINT = 1000, 48  # images of the map, and their side in pixels
-N_QUERIES, N_WORST = 12, 20
-N_CLASSES, N_GROUPS = 40, 40  # of the confusion matrix, at most, and bars
-N_MISTAKES = 40  # pairs of class and guess, where the classes are too many for a matrix
+N_QUERIES, N_NEIGHBORS, N_WORST = 12, 10, 20
+N_CLASSES, N_GROUPS = 100, 40  # of the confusion matrix, at most, and bars
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """The test images of a run by its nearest neighbors.
+
+    Attributes:
+        h: (N, F) features of the test images, on the CPU.
+        neighbors: (N, at most 10) training images with the nearest features, rows of `data.pretrain`.
+        share: (N, C) of the neighbors' votes by class, as the evaluator `knn` of the run counts them; C = 0 without
+            labels.
+    """
+
+    data: Data
+    h: Tensor
+    neighbors: Tensor
+    share: Tensor
+
+    @property
+    def guess(self) -> Tensor:
+        """(N,) class of the most votes."""
+        return self.share.argmax(1)
+
+    @property
+    def wrong(self) -> Tensor:
+        """(n,) test images with a label that is not the guess; fewest votes for the label first."""
+        label = self.data.test.label.cpu()
+        rows = ((label >= 0) & (self.guess != label)).nonzero().squeeze(1)
+        return rows[self.share[rows, label[rows]].argsort(stable=True)]
 
 
 def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) -> str:
@@ -36,21 +76,18 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
 
     found, result = judged(run, device=device, folders=folders), run.result
     record = runs_record({run.path.name: {run.path: run}}, list(result["test"]))
-    points = map_points(found)
+    points, n_classes = map_points(found), len(found.data.classes)
     groups = group_bars(found, result["audit"].get("groups", []))
-    n_classes = len(found.data.classes)
-    cells, names = confusion(found) if 0 < n_classes <= N_CLASSES else ([], [])
     return filled(
         "run.html",
         charts=charts,
         title=str(run.path),
-        split=images_judged(run),
+        split="test images" if run.config["held_out"] is None else "held-out training images",
         facts=facts(record),
         figures=metric_rows(result),
         map=map_chart(points, list(dict.fromkeys(sorted(point["class"] for point in points)))),
         neighbors=neighbors(found),
-        confusion=confusion_chart(cells, names) if cells else None,
-        mistakes=mistakes(found) if n_classes > N_CLASSES else [],
+        confusion=confusion_chart(*confusion(found)) if 0 < n_classes <= N_CLASSES else None,
         n_classes=n_classes,
         groups=groups_chart(lowest(groups)) if groups else None,
         n_groups=len({group["group"] for group in groups}),
@@ -99,17 +136,12 @@ def neighbors(found: Judged) -> list[dict[str, Any]]:
     return shown
 
 
-def guessed(found: Judged) -> Tensor:
-    """(C, C) test images of each class (row) that are taken for each class (column)."""
+def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
+    """(cells of the matrix, its classes with their numbers of test images)."""
     label, n_classes = found.data.test.label.cpu(), len(found.data.classes)
     known = label >= 0
     matrix = torch.zeros(n_classes, n_classes, dtype=torch.long)
-    return matrix.index_put_((label[known], found.guess[known]), torch.tensor(1), accumulate=True)
-
-
-def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
-    """(cells of the matrix, its classes with their numbers of test images)."""
-    matrix = guessed(found)
+    matrix.index_put_((label[known], found.guess[known]), torch.tensor(1), accumulate=True)
     n = matrix.sum(1)
     names = [f"{name} ({int(n[c]):,})" for c, name in enumerate(found.data.classes)]
     cells = [
@@ -117,18 +149,6 @@ def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
         for c, g in matrix.nonzero().tolist()
     ]
     return cells, names
-
-
-def mistakes(found: Judged) -> list[list[str]]:
-    """The wrong guesses that are made most often, as a grid."""
-    matrix, classes = guessed(found), found.data.classes
-    wrong = matrix.clone().fill_diagonal_(0)
-    rows = []
-    for place in wrong.flatten().argsort(descending=True, stable=True)[:N_MISTAKES].tolist():
-        c, g = divmod(place, len(classes))
-        if n := int(wrong[c, g]):
-            rows.append([classes[c], classes[g], f"{n:,}", f"{100 * n / int(matrix[c].sum()):.1f}"])
-    return [["class", "guess", "images", "% of the class"], *rows] if rows else []
 
 
 def group_bars(found: Judged, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -162,3 +182,59 @@ def worst(found: Judged) -> list[tuple[str, str]]:
         for row in rows.tolist()
     ]
     return list(zip(uris(data.test, rows), said, strict=True))
+
+
+def run_data(run: Run, *, folders: Sequence[Path] = ()) -> Data:
+    """The data of a run.
+
+    Args:
+        folders: of modules that the configuration may name.
+
+    Raises:
+        ConfigError: they are not there, are others than those that the run was judged on, or the configuration names
+            something that is no dataset.
+    """
+    node = run.config["dataset"]
+    with importable(folders):
+        check_targets({"dataset": node}, folders)
+        data, data_hash, _ = load_data(node, run.config["held_out"])
+    if data_hash != run.environment["data"]:
+        places = [key for key in DATASET_PATHS if key != "dataset.cache" and node.get(key.removeprefix("dataset."))]
+        elsewhere = f"{places[0]}=PATH, where the same images are, or " if places else ""
+        raise ConfigError(f"the data of {run.path} changed since it ran: try {elsewhere}its command with rerun=true")
+    return data
+
+
+def judged(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) -> Judged:
+    """Encode the images of a run, and let their neighbors vote.
+
+    Args:
+        folders: as of `run_data`.
+
+    Raises:
+        ConfigError: the weights are gone, or see `run_data`.
+    """
+    data, chosen = run_data(run, folders=folders), start_device(device)
+    encoder, transform = open_encoder(run.path, folders)
+    encoder, normalize = encoder.to(chosen), Normalize(transform.mean, transform.std, device=chosen)
+    rows = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1) if data.classes else torch.arange(len(data.pretrain))
+    with announced("encoding the images"):
+        bank, test = extract(encoder, data.pretrain, normalize, rows), extract(encoder, data.test, normalize)
+    node = run.config["evaluator"].get("knn", {})
+    knn = KNN(**{key: node[key] for key in ("k", "temperature") if key in node})
+    k = at_most_a_tenth(knn.k, bank)
+    similarity, index = (found.cpu() for found in nearest(bank.h, test.h, min(max(k, N_NEIGHBORS), len(rows))))
+    share = torch.zeros(len(test.h), 0)
+    if data.classes:
+        label = bank.label.cpu()[index[:, :k]]
+        votes = vote(similarity[:, :k], label, n_classes=len(data.classes), temperature=knn.temperature)
+        share = votes / votes.sum(1, keepdim=True)
+    return Judged(data=data, h=test.h.cpu(), neighbors=rows[index[:, :N_NEIGHBORS]], share=share)
+
+
+def plane(h: Tensor) -> Tensor:
+    """(N, 2), the principal components of features (N, F) scaled to length 1."""
+    x = unit(h.double())
+    x = x - x.mean(0)
+    xy = x @ torch.linalg.svd(x, full_matrices=False).Vh[:2].T
+    return F.pad(xy, (0, 2 - xy.shape[1]))  # a single image has one component

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 
-from contrastive.gallery.features import judged
+from contrastive.gallery.run import judged
 from contrastive.report.curves import COLORS
 from contrastive.run.run import read_finished
 
