@@ -104,7 +104,7 @@ def test_rates_fall_towards_the_first_block(vit):
 
 @pytest.mark.parametrize(("n", "batch", "epochs"), [(20, 16, 100), (300, 32, 100), (4000, 256, 50), (40_000, 256, 5)])
 def test_batch_and_epochs_follow_from_the_images(tmp_path, monkeypatch, n, batch, epochs):
-    monkeypatch.setattr("contrastive.config.paths.os.walk", lambda _: [("", [], ["image.png"] * n), ("", [], [".x"])])
+    monkeypatch.setattr("contrastive.config.compose.os.walk", lambda _: [("", [], ["image.png"] * n), ("", [], [".x"])])
     assert (batch_for(str(tmp_path)), epochs_for(str(tmp_path))) == (batch, epochs)
     assert (batch_for(None), epochs_for(None)) == (256, 20)
 
