@@ -24,8 +24,7 @@ from contrastive.errors import ConfigError, SettingError
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import RGB, encoder_node, weights_path
-from contrastive.run.foreign import load_into
-from contrastive.run.weights import channels_of
+from contrastive.run.weights import channels_of, load_into
 from contrastive.text import show
 from contrastive.training.hook import Hook
 from contrastive.types import Data, Split

@@ -39,7 +39,7 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
         ConfigError: the folder holds other files already, or the encoder's file has no metadata.
     """
     file = weights_path(path)
-    metadata = read_weights(file).metadata
+    metadata = read_weights(file)[1]
     others = {item.name for item in folder.glob("*")} - {*WRITTEN}
     if others:
         raise ConfigError(f"{folder} holds other files ({min(others)}): try another DIR")

@@ -49,7 +49,7 @@ def test_no_epoch_evaluates_the_encoder_as_it_stands(composed, tmp_path, file, m
     encoder, _ = load_encoder(run)
     assert all(torch.equal(value, network.state_dict()[key]) for key, value in encoder.state_dict().items())
     assert len(logged_lines(run)) == 1
-    assert read_weights(run / "encoder.safetensors").metadata["node"] == NODE
+    assert read_weights(run / "encoder.safetensors")[1]["node"] == NODE
     assert without_time(run_experiment(settings, run)) == without_time(result)  # shown again
 
 

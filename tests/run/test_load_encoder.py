@@ -24,8 +24,7 @@ from contrastive.experiment.encoder import SHIPPED, Transform, load_head
 from contrastive.experiment.make import make
 from contrastive.export.huggingface import model_card
 from contrastive.head.mlp import MLP
-from contrastive.run.foreign import read_tensors
-from contrastive.run.weights import read_weights, save_run_weights, save_weights
+from contrastive.run.weights import read_tensors, read_weights, save_run_weights, save_weights
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
 from contrastive.types import Data
@@ -80,7 +79,7 @@ def test_the_features_are_those_that_the_run_evaluated(run, data):
 
 
 def test_the_metadata_say_where_the_weights_come_from(run, data):
-    metadata = read_weights(run[0] / "encoder.safetensors").metadata
+    metadata = read_weights(run[0] / "encoder.safetensors")[1]
     assert metadata["node"] == NODE  # without the file that training started from
     assert metadata["mean"] == pytest.approx(data.mean)
     assert metadata["image_size"] == [8, 8]
@@ -95,7 +94,7 @@ def test_the_metadata_say_where_the_weights_come_from(run, data):
 def test_the_shipped_encoder_has_the_figures_of_its_card():
     digits = make("dataset/digits")
     encoder, transform = load_encoder("digits")
-    metadata = read_weights(SHIPPED / "digits/model.safetensors").metadata
+    metadata = read_weights(SHIPPED / "digits/model.safetensors")[1]
     assert (metadata["command"], metadata["image_size"]) == ("train.py loss=debiased_pos tau_plus=0.1", [16, 16])
     assert metadata["data"] == fingerprint(digits)
     sets = encoded(encoder, digits, Normalize(transform.mean, transform.std)).feature_sets()
