@@ -18,7 +18,7 @@ from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
-from contrastive.experiment.verdict import majority_text
+from contrastive.experiment.summary import majority_text
 from contrastive.files import check_no_link
 from contrastive.report.runs import protocol_of
 from contrastive.run.files import EVALUATIONS, dataset_below, read_config, runs_below

@@ -18,8 +18,7 @@ from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote
 from contrastive.experiment.build import load_data
 from contrastive.experiment.encoder import open_encoder
 from contrastive.experiment.machine import start_device
-from contrastive.experiment.summary import metric_rows
-from contrastive.experiment.verdict import wilson
+from contrastive.experiment.summary import metric_rows, wilson
 from contrastive.gallery.images import spaced, uris
 from contrastive.report.collect import runs_record
 from contrastive.report.facts import facts

@@ -19,7 +19,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_optimizer
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
-from contrastive.experiment.verdict import gain, verdict_text
+from contrastive.experiment.summary import gain, verdict_text
 from tests.helpers import module, program, run_until_step
 
 ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 1.0}

@@ -14,7 +14,7 @@ from contrastive.bits import unpack
 from contrastive.cli.show import main
 from contrastive.experiment.api import Result
 from contrastive.experiment.run import run_experiment
-from contrastive.experiment.verdict import wilson
+from contrastive.experiment.summary import wilson
 from contrastive.gallery.run import Judged, confusion, group_bars, judged, plane, worst
 from contrastive.run.run import Run, read_run
 from tests.gallery.pages import loads_nothing, specs, text_of
