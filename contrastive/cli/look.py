@@ -189,14 +189,14 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     """The report after a look at some of the images, and the words for their size and kind."""
     from contrastive.dataset.folder.bands import common_kind
     from contrastive.dataset.folder.layout import Part
-    from contrastive.dataset.folder.pixels import Wanted, examined, told
+    from contrastive.dataset.folder.pixels import examined, told
 
     n = sum(len(part.files) for part in listed.splits.values())
     step = -(-n // LOOKED_AT)
     some = {key: Part(part.folder, part.files[::step]) for key, part in listed.splits.items()}
     paths = [path for part in some.values() for path in part.paths]
-    kind, wanted = common_kind(paths, channels), Wanted(USUAL_SIDE, base, channels, orientation)
-    facts = {key: examined(part, wanted, kind) for key, part in some.items()}
+    kind = common_kind(paths, channels)
+    facts = {key: examined(part, USUAL_SIDE, kind, orientation=orientation) for key, part in some.items()}
     with ThreadPoolExecutor() as pool:
         opened = [each for each in pool.map(_side_and_mode, paths) if each]
     sides = [side for side, _ in opened]

@@ -21,7 +21,7 @@ OF_EVERY_OPTION = {"encoder": ("weights", "prefix", "in_channels", "frozen", "lo
 # deterministic and graphs change its last bits, which is said.
 NON_IDENTITY_KEYS = (
     "device", "data_root", "rerun", "checkpoint_every", "checkpoint_every_minutes", "log_every", "dataset.root",
-    "dataset.test", "dataset.cache", "dataset.decoded", "devices", "resident", "compile", "dry_run", "threads",
+    "dataset.test", "dataset.cache", "devices", "resident", "compile", "dry_run", "threads",
     "quiet", "deterministic", "profile", "graphs", "augmentation.workers",
 )  # fmt: skip
 CHANGES_TRAINING = "changes_training"  # true in the node of a hook that does more than watch

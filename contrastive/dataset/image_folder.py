@@ -4,18 +4,16 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from contrastive.dataset.folder.layout import Part, find_images, part_copies
-from contrastive.dataset.folder.pixels import Wanted, content_in, kind_of, read_images, told
-from contrastive.dataset.folder.stored import DECODER
+from contrastive.dataset.folder.pixels import content_in, kind_of, read_images, told
 from contrastive.dataset.folder.table import read_table
-from contrastive.dataset.splits import as_data, check_size, first_per_class, long_tail
-from contrastive.errors import ConfigError, check_choice
+from contrastive.dataset.splits import as_data, first_per_class, long_tail
+from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
 from contrastive.listing.places import check_root
 from contrastive.text import printable
@@ -29,7 +27,6 @@ def image_folder(
     *,
     root: str | None = None,
     size: int | None = None,
-    frame: int | None = None,
     name: str | None = None,
     unlabeled: str | None = None,
     per_class: int | None = None,
@@ -41,10 +38,9 @@ def image_folder(
     channels: int | None = None,
     orientation: bool = True,
     hold_out: bool = False,
-    decoded: bool | str = "auto",
     cache: str = "data/cache",
 ) -> Data:
-    """Images of a folder, decoded once into a file that is mapped into memory; or, of many, read as they lie.
+    """Images of a folder, decoded once into a file that is mapped into memory.
 
     With labels: root/train/<class>/*, root/test/<class>/* and, if there are any, root/val/<class>/*, which probes are
     selected on; without test/ they are the test images (ImageNet). The words may be spelled otherwise: Train,
@@ -67,7 +63,6 @@ def image_folder(
     Args:
         root: the folder.
         size: side of the images in pixels.
-        frame: as of `shards`; images are then read from their files.
         name: of the dataset, recorded by the run; None = the name of the folder.
         unlabeled: a folder of further training images without labels, which no probe uses; None = none.
         per_class: train on the first images of each class, by name or as the table has them, at least 2; None = all.
@@ -88,10 +83,8 @@ def image_folder(
             them.
         orientation: turn images upright as their EXIF orientation says, as every viewer does; false = as stored, for
             recipes that do not (torchvision's ImageFolder).
-        hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory if it is decoded.
-        decoded: decode all images once into `cache`; false = read and decode each file when a step needs it: the same
-            pixels and no disk, more work for the processor. `auto`: up to 20 GB of decoded images.
-        cache: folder for the decoded images, or for an index of the files.
+        hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.
+        cache: folder for the decoded images.
 
     Shapes: images (N, K, size, size) of K channels.
 
@@ -102,20 +95,17 @@ def image_folder(
             disk of `cache` is too small.
     """
     root, size = check_root("image_folder", root, size)
-    check_size(size, frame)
-    check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
     listed = listed_images(
         Path(root), unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
     )
-    images = read_images(listed.splits, Wanted(size, Path(cache), channels, orientation, frame, decoded))
-    facts = {key: each.facts for key, each in images.items()}
+    images = read_images(listed.splits, size, Path(cache), channels, orientation=orientation)
+    facts = {key: own for key, (_, own) in images.items()}
     kind, content = kind_of(facts["train"]), {key: content_in(own) for key, own in facts.items()}
     parts = told(listed, facts, [f"each image: {kind}"])
     copies = part_copies(parts.splits, content)
-    taken = {key: _split(part, images[key].image) for key, part in parts.splits.items()}
+    taken = {key: _split(part, images[key][0]) for key, part in parts.splits.items()}
     if listed.classes:
         taken["train"] = long_tail(first_per_class(taken["train"], per_class), imbalance)
-    taken["train"] = replace(taken["train"], frame=frame)
     found = Listing(taken, listed.classes, listed.biases, listed.places, parts.left_out, (*parts.notes, *copies))
     return as_data(
         found,
@@ -172,10 +162,8 @@ def _with_biases(listed: Listing[Part], pattern: str) -> Listing[Part]:
 
 
 def _facts(taken: Listing[Split]) -> dict[str, str]:
-    """How the test images were chosen, what decodes images in steps, and how many are of which bias."""
+    """How the test images were chosen, and how many are of which bias."""
     facts = {"test_split": taken.places["test"]}
-    if not isinstance(taken.splits["train"].image, Tensor):
-        facts["decoder"] = DECODER
     if taken.classes and taken.biases:
         facts |= _counts(taken.splits, len(taken.classes), len(taken.biases))
     return facts

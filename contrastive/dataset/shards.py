@@ -17,7 +17,7 @@ from contrastive.dataset.shard.index import Index, Shards, index_shards
 from contrastive.dataset.shard.order import ORDER
 from contrastive.dataset.shard.sample import LABEL, NAMED, Fields, Value, choice
 from contrastive.dataset.shard.tar import beside, names_of_files
-from contrastive.dataset.splits import BY_PLACE, as_data, channel_stats, check_size, divided, drawn, stratified
+from contrastive.dataset.splits import BY_PLACE, as_data, channel_stats, divided, drawn, stratified
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.found import CANNOT_BE_READ, Listing, copy_notes, seen_notes
 from contrastive.listing.names import name_of, part_of_split, split_of
@@ -79,8 +79,7 @@ def shards(
         ConfigError: root or size is missing, no shard is found, a shard cannot be read or is not what it seems, no
             image has the field of the label, or a setting is out of range.
     """
-    root, size = check_root("shards", root, size)
-    check_size(size, frame)
+    root, size = check_root("shards", root, size, frame)
     fields = Fields(label, bias, image and image.lower().removeprefix("."))
     places = _places(root, val, test)
     indices = {key: index_shards(tars, Path(cache), fields) for key, (_, tars) in places.items()}

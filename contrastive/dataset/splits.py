@@ -63,13 +63,6 @@ def divided(label: Tensor, rank: Tensor | None = None) -> tuple[Tensor, Tensor]:
     return kept.nonzero().squeeze(1), tested
 
 
-def check_size(size: int, frame: int | None) -> None:
-    """Raise ConfigError for images without pixels, or a frame that is smaller than the images of an evaluation."""
-    check_at_least("dataset.size", size, 1, example=32)
-    if frame is not None:
-        check_at_least("dataset.frame", frame, size, example=max(512, size))
-
-
 def drawn(n: int, of: int, by: str, *, has_labels: bool) -> str:
     """How the test images were chosen by `divided`, for the report and the facts of a run."""
     part = "fifth of each class" if has_labels else "tenth"

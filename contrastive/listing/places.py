@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.names import is_of_a_tool
 from contrastive.text import as_typed
 
@@ -56,8 +56,9 @@ def check_base(base: Path) -> None:
         )
 
 
-def check_root(dataset: str, root: str | None, size: int | None) -> tuple[str, int]:
-    """The folder, or a pattern of shards, and the size of its images; raises ConfigError where one is missing."""
+def check_root(dataset: str, root: str | None, size: int | None, frame: int | None = None) -> tuple[str, int]:
+    """The folder, or a pattern of shards, and the size of its images; raises ConfigError where one is missing, the
+    images have no pixels, or the frame is smaller than they are."""
     if root is not None and dataset == "image_folder":
         check_base(Path(root))
     if root is None or size is None:
@@ -66,6 +67,9 @@ def check_root(dataset: str, root: str | None, size: int | None) -> tuple[str, i
             f"dataset={dataset} needs its images and their side in pixels: try dataset.root={place} "
             f"dataset.size={side}, or contrastive look {place} for the whole command"
         )
+    check_at_least("dataset.size", size, 1, example=32)
+    if frame is not None:
+        check_at_least("dataset.frame", frame, size, example=max(512, size))
     return root, size
 
 

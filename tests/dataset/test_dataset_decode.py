@@ -13,7 +13,7 @@ from PIL import Image
 
 from contrastive.dataset.folder.bands import decode
 from contrastive.dataset.folder.layout import ImageFile, Part
-from contrastive.dataset.folder.pixels import SplitImages, Wanted, read_images
+from contrastive.dataset.folder.pixels import Facts, read_images
 from contrastive.errors import ConfigError
 from tests.cli.hostile import png_header
 from tests.helpers import load_image_folder, write_image_folder
@@ -40,8 +40,8 @@ def images(folder: Path, n: int) -> Part:
     return Part(folder, [ImageFile(f"{i}.png") for i in range(n)])
 
 
-def load_images(part: Part, cache: Path) -> SplitImages:
-    return read_images({"train": part}, Wanted(4, cache))["train"]
+def load_images(part: Part, cache: Path) -> tuple[torch.Tensor, Facts]:
+    return read_images({"train": part}, 4, cache)["train"]
 
 
 def test_unreadable_files_leave_no_gap_in_any_chunk(tmp_path, monkeypatch):
@@ -49,11 +49,11 @@ def test_unreadable_files_leave_no_gap_in_any_chunk(tmp_path, monkeypatch):
     part = images(tmp_path / "images", 6)
     (part.folder / "2.png").write_bytes(b"no image")
     for _ in range(2):  # decoded, then mapped
-        decoded = load_images(part, tmp_path / "cache")
-        assert decoded.image[:, 0, 0, 0].tolist() == [0, 1, 3, 4, 5]
-        assert list(decoded.facts["faults"]) == ["2"]
-        assert decoded.facts["mean"] == pytest.approx([2.6 / 255] * 3)
-        assert decoded.facts["std"] == pytest.approx([decoded.image.double().std(correction=0).item() / 255] * 3)
+        image, facts = load_images(part, tmp_path / "cache")
+        assert image[:, 0, 0, 0].tolist() == [0, 1, 3, 4, 5]
+        assert list(facts["faults"]) == ["2"]
+        assert facts["mean"] == pytest.approx([2.6 / 255] * 3)
+        assert facts["std"] == pytest.approx([image.double().std(correction=0).item() / 255] * 3)
 
 
 @pytest.mark.parametrize(
@@ -71,20 +71,20 @@ def test_a_decoding_that_breaks_off_leaves_nothing_and_starts_again(tmp_path, mo
         with pytest.raises((KeyboardInterrupt, OSError)):
             load_images(part, tmp_path / "cache")
     assert not list((tmp_path / "cache").glob("*.part"))
-    assert load_images(part, tmp_path / "cache").image[:, 0, 0, 0].tolist() == [0, 1, 2]
+    assert load_images(part, tmp_path / "cache")[0][:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("suffix", ["images", "json"])
 @pytest.mark.parametrize("content", [None, b"", b"{}"])
 def test_a_cache_that_is_not_whole_is_made_again(tmp_path, suffix, content):
     part = images(tmp_path / "images", 3)
-    before = load_images(part, tmp_path / "cache")
+    image, facts = load_images(part, tmp_path / "cache")
     (path,) = (tmp_path / "cache").glob(f"*.{suffix}")
     path.unlink()
     if content is not None:
         path.write_bytes(content)
     again = load_images(part, tmp_path / "cache")
-    assert again.facts == before.facts and torch.equal(again.image, before.image)
+    assert again[1] == facts and torch.equal(again[0], image)
 
 
 def test_a_disk_too_small_is_refused_before_decoding(tmp_path, monkeypatch):
@@ -103,8 +103,7 @@ def test_decompression_bombs_are_refused_by_their_header(tmp_path):
     assert isinstance(decode(path.read_bytes(), 32), str)
 
 
-@pytest.mark.parametrize("decoded", [True, False])
-def test_a_file_that_the_system_does_not_give_is_not_left_out_for_good(tmp_path, monkeypatch, decoded):
+def test_a_file_that_the_system_does_not_give_is_not_left_out_for_good(tmp_path, monkeypatch):
     folder = write_image_folder(tmp_path / "insects")
 
     def refuse(*_args, **_options):
@@ -113,8 +112,8 @@ def test_a_file_that_the_system_does_not_give_is_not_left_out_for_good(tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.read_bytes", refuse)
         with pytest.raises(ConfigError, match=r"Permission denied\): try the same command"):
-            load_image_folder(folder, decoded=decoded)
-    assert "left out" not in str(load_image_folder(folder, decoded=decoded).found)
+            load_image_folder(folder)
+    assert "left out" not in str(load_image_folder(folder).found)
 
 
 def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):

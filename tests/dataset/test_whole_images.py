@@ -24,7 +24,6 @@ from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.types import Batch, Data, Shard
 from tests.dataset.data import RECIPE, encoded, load_shards, losses, ran, write_tar
-from tests.helpers import load_image_folder, write_image_folder
 
 FRAME = 40
 SIZES = [(30, 40), (40, 30), (25, 17), (40, 40), (1, 40), (40, 1), (1, 1), (8, 39)]  # height, width
@@ -122,6 +121,8 @@ def test_a_frame_holds_the_whole_image_shrunk_if_it_is_longer(tmp_path):
         some = torch.arange(len(mine))
         assert torch.equal(mine.image[some], theirs.image[some])
     assert data.test.frame is None
+    with pytest.raises(ConfigError, match=r"dataset\.frame must be at least 12, got 8: try dataset\.frame=512"):
+        load(tars, frame=8)
 
 
 def test_parts_of_the_training_images_keep_the_frame(tmp_path):
@@ -129,21 +130,6 @@ def test_parts_of_the_training_images_keep_the_frame(tmp_path):
     for data in (load(folder, hold_out=True), load(folder, labeled=20), judged_on_training(load(folder), 0)):
         part, extent = data.pretrain.for_views(torch.tensor([3, 1]))
         assert part.image.shape[-1] == FRAME and extent.shape == (2, 2)
-
-
-def test_a_folder_is_read_from_its_files_for_frames(tmp_path):
-    folder = write_image_folder(tmp_path / "insects")
-    data = load_image_folder(folder, frame=FRAME, per_class=7)
-    assert data.pretrain.frame == FRAME and not isinstance(data.pretrain.image, Tensor)
-    part, extent = data.pretrain.for_views(torch.tensor([0, 13]))
-    with Image.open(folder / "train/ant/000.png") as picture:
-        height, width = picture.size[::-1]
-        assert extent[0].tolist() == [height, width]
-        assert torch.equal(part.image[0, :, :height, :width], tv.pil_to_tensor(picture.convert("RGB")))
-    with pytest.raises(ConfigError, match=r"dataset\.frame keeps images whole.*try dataset\.decoded=false"):
-        load_image_folder(folder, frame=FRAME, decoded=True)
-    with pytest.raises(ConfigError, match=r"dataset\.frame must be at least 12, got 8: try dataset\.frame=512"):
-        load_image_folder(folder, frame=8)
 
 
 def test_main_batches_are_whole_and_second_ones_cropped(tmp_path):

@@ -14,6 +14,7 @@ from torch import Tensor
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.jitter import ColorJitter
 from contrastive.cli.look import main
+from contrastive.dataset.shard.pack import pack_folder
 from contrastive.experiment.build import load_data
 from contrastive.experiment.components import build_augmentation
 from contrastive.gallery.images import as_uri, spaced
@@ -134,9 +135,9 @@ def test_gray_arrays_get_an_augmentation_that_fits_them(tmp_path: Path, capsys: 
 
 
 def test_views_of_whole_images_are_cut_out_of_these(tmp_path: Path) -> None:
-    folder = write_image_folder(tmp_path / "bugs")
+    pack_folder(write_image_folder(tmp_path / "bugs"), tmp_path / "shards")
     settings = compose_settings(
-        "dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", "dataset.frame=30",
+        "dataset=shards", f"dataset.root={tmp_path}/shards", "dataset.size=8", "dataset.frame=30",
         f"dataset.cache={tmp_path}",
     )  # fmt: skip
     data, augmentation = load_data(settings.dataset).data, build_augmentation(settings)

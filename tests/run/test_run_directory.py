@@ -427,7 +427,7 @@ def test_settings_that_may_change_a_figure_tell_runs_apart(composed):
     flat = flatten(composed(*words).to_dict())
     assert {key for key in flat if not is_identity(key)} == {
         "device", "devices", "threads", "compile", "resident", "deterministic", "graphs", "data_root", "dataset.root",
-        "dataset.cache", "dataset.decoded", "checkpoint_every",
+        "dataset.cache", "checkpoint_every",
         "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",
         "dry_run", "quiet", "profile", "hook", "tracker.tensorboard._target_",
     }  # fmt: skip
