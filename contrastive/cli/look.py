@@ -175,7 +175,7 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
         chosen["columns"] = guess_columns([row for _, row in rows], header, base)
         further.append(typed_columns(chosen["columns"]).strip("'"))
     listed = listed_images(base, **chosen)
-    report, words = _sample(base, listed, settings.get("channels"), settings.get("orientation", True))
+    report, words = _sample(base, listed, settings.get("channels"))
     further += words if "size" not in settings else []
     if (batch := small_batch(len(listed.splits["train"].files))) is not None:
         further.append(f"batch_size={batch}")
@@ -185,7 +185,7 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     return report + hint + f"\nbefore {' and '.join(fewer)}" * bool(fewer), further
 
 
-def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientation: bool) -> tuple[str, list[str]]:
+def _sample(base: Path, listed: "Listing[Part]", channels: int | None) -> tuple[str, list[str]]:
     """The report after a look at some of the images, and the words for their size and kind."""
     from contrastive.dataset.folder.bands import common_kind
     from contrastive.dataset.folder.layout import Part
@@ -196,7 +196,7 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     some = {key: Part(part.folder, part.files[::step]) for key, part in listed.splits.items()}
     paths = [path for part in some.values() for path in part.paths]
     kind = common_kind(paths, channels)
-    facts = {key: examined(part, USUAL_SIDE, kind, orientation=orientation) for key, part in some.items()}
+    facts = {key: examined(part, USUAL_SIDE, kind) for key, part in some.items()}
     with ThreadPoolExecutor() as pool:
         opened = [each for each in pool.map(_side_and_mode, paths) if each]
     sides = [side for side, _ in opened]

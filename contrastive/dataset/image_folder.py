@@ -36,7 +36,6 @@ def image_folder(
     columns: dict[str, str | None] | None = None,
     splits: dict[str, str | None] | None = None,
     channels: int | None = None,
-    orientation: bool = True,
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
@@ -81,8 +80,6 @@ def image_folder(
             alone; null leaves their images out: {id_val: null, holdout: test}.
         channels: of every image: 1 makes gray of 8-bit images, 3 makes RGB of 16-bit gray; None = as the files have
             them.
-        orientation: turn images upright as their EXIF orientation says, as every viewer does; false = as stored, for
-            recipes that do not (torchvision's ImageFolder).
         hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.
         cache: folder for the decoded images.
 
@@ -98,7 +95,7 @@ def image_folder(
     listed = listed_images(
         Path(root), unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
     )
-    images = read_images(listed.splits, size, Path(cache), channels, orientation=orientation)
+    images = read_images(listed.splits, size, Path(cache), channels)
     facts = {key: own for key, (_, own) in images.items()}
     kind, content = kind_of(facts["train"]), {key: content_in(own) for key, own in facts.items()}
     parts = told(listed, facts, [f"each image: {kind}"])
@@ -112,9 +109,7 @@ def image_folder(
         stats=(tuple(facts["train"]["mean"]), tuple(facts["train"]["std"])),
         facts={"dataset_name": name or Path(root).resolve().name, **_facts(found)},
         hold_out=hold_out,
-        images={
-            key: f"{size} {orientation} {kind} {hashlib.sha256(own.data).hexdigest()}" for key, own in content.items()
-        },
+        images={key: f"{size} {kind} {hashlib.sha256(own.data).hexdigest()}" for key, own in content.items()},
     )
 
 

@@ -43,7 +43,6 @@ class Transform:
         mean: per channel, of images scaled to [0, 1].
         std: per channel, of images scaled to [0, 1].
         dtype: of the images, uint8 or uint16.
-        orientation: turn images upright as their EXIF orientation says.
 
     Shapes: an image, or a list of them, → float32 (N, K, H, W) with as many channels K as `mean` has. An image is a
     path, a PIL image, or an array (h, w, K) or (h, w) of numpy; tensors are (K, h, w) or (N, K, h, w). Only images of
@@ -54,7 +53,6 @@ class Transform:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     dtype: torch.dtype = torch.uint8
-    orientation: bool = True
 
     def __call__(self, image: Picture | list[Picture] | Tensor) -> Tensor:
         if isinstance(image, Tensor):
@@ -99,13 +97,13 @@ class Transform:
             )
         side = self.size[0] if self.size[0] == self.size[1] else None
         if self.kind != RGB_8 or (isinstance(image, str | Path) and Path(image).suffix.lower() == ".npy"):
-            return torch.from_numpy(bands(image, side, self.kind, orientation=self.orientation))[None]
+            return torch.from_numpy(bands(image, side, self.kind))[None]
         if isinstance(image, str | Path):
             with Image.open(image, formats=FORMATS) as file:
-                picture = whole_rgb(file, max(self.size), orientation=self.orientation)
+                picture = whole_rgb(file, max(self.size))
         else:
             opened = Image.fromarray(image) if isinstance(image, np.ndarray) else image
-            picture = whole_rgb(opened, max(self.size), orientation=self.orientation)
+            picture = whole_rgb(opened, max(self.size))
         if side is not None:
             picture = resize_and_crop(picture, side)
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
@@ -142,9 +140,8 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     _load(encoder, tensors, file)
     dtype = torch.uint16 if metadata.get("dtype") == "uint16" else torch.uint8
     mean, std = tuple(metadata["mean"]), tuple(metadata["std"])
-    upright = metadata.get("orientation", True)
     encoder.register_forward_pre_hook(_as_batch)
-    return encoder.eval(), Transform(size=(height, width), mean=mean, std=std, dtype=dtype, orientation=upright)
+    return encoder.eval(), Transform(size=(height, width), mean=mean, std=std, dtype=dtype)
 
 
 def _as_batch(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -44,7 +44,6 @@ def save_run_weights(
         "mean": list(data.mean),
         "std": list(data.std),
         **({"dtype": "uint16"} if data.test.image.dtype == torch.uint16 else {}),
-        **({} if config["dataset"].get("orientation", True) else {"orientation": False}),
         "classes": list(data.classes),
         "dataset": config["dataset"]["_target_"],
         "loss": config["loss"]["_target_"],

@@ -99,7 +99,6 @@ def decode(
     kind: Kind = RGB_8,
     *,
     frame: int | None = None,
-    orientation: bool = True,
     seen: list[str] | None = None,
 ) -> Array | str:
     """Pixels (K, size, size) of one image by its bytes, or the reason why they cannot be read.
@@ -109,14 +108,13 @@ def decode(
     width): its longer side is shrunk to `frame` if it is longer.
 
     Args:
-        orientation: as in `whole_rgb`.
         seen: as in `whole_rgb`.
     """
     try:
         if kind != RGB_8 or raw.startswith(ARRAY):
-            return bands(raw, size, kind, orientation=orientation, seen=seen)
+            return bands(raw, size, kind, seen=seen)
         with Image.open(BytesIO(raw), formats=FORMATS) as opened:
-            whole = whole_rgb(opened, size, orientation=orientation, seen=seen)
+            whole = whole_rgb(opened, size, seen)
             picture = resize_and_crop(whole, size) if frame is None else shrink(whole, frame)
         return np.asarray(picture).transpose(2, 0, 1)
     except UnidentifiedImageError:  # whose own words end in a place in memory
@@ -130,7 +128,6 @@ def bands(
     size: int | None,
     kind: Kind,
     *,
-    orientation: bool = True,
     seen: list[str] | None = None,
 ) -> Array:
     """Pixels (K, size, size) of one image, of the kind that is asked for: the shorter side resized, the center cropped.
@@ -138,14 +135,13 @@ def bands(
     Args:
         image: a file or its bytes, a picture, or an array (h, w), (h, w, K) or (K, h, w).
         size: side in pixels; None = as it is.
-        orientation: as in `whole_rgb`.
         seen: as in `whole_rgb`.
 
     Raises:
         ValueError: the image is of another kind, or too large.
         OSError: the file cannot be read.
     """
-    array = image if isinstance(image, np.ndarray) else _read(image, kind, orientation, seen)
+    array = image if isinstance(image, np.ndarray) else _read(image, kind, seen)
     channels, array = _dimensions(array)
     if Kind(channels, array.dtype) != kind:
         raise ValueError(f"the image has {Kind(channels, array.dtype)}, and {kind} are expected")
@@ -159,10 +155,10 @@ def bands(
     return np.stack(planes).round().astype(array.dtype)
 
 
-def _read(image: str | Path | bytes | Image.Image, kind: Kind, orientation: bool, seen: list[str] | None) -> Array:
+def _read(image: str | Path | bytes | Image.Image, kind: Kind, seen: list[str] | None) -> Array:
     """(h, w) or (h, w, K) of a picture or a file; one of 8 bits becomes gray where gray is asked for."""
     if isinstance(image, Image.Image):
-        picture = upright(image, orientation=orientation, seen=seen)
+        picture = upright(image, seen)
         if is_gray_16(image) and kind.dtype == np.uint16:
             return np.asarray(picture).astype(np.uint16)
         rgb = to_rgb(picture, seen)
@@ -180,7 +176,7 @@ def _read(image: str | Path | bytes | Image.Image, kind: Kind, orientation: bool
     with Image.open(BytesIO(raw), formats=FORMATS) as opened:
         if fault := refusal(opened, 1):
             raise ValueError(fault)
-        return _read(opened, kind, orientation, seen)
+        return _read(opened, kind, seen)
 
 
 def _read_array(raw: bytes) -> Array:

@@ -24,7 +24,6 @@ TRANSPOSES = {
     8: Image.Transpose.ROTATE_90,
 }
 TURNED = "turned upright, as their EXIF orientation says"
-NOT_TURNED = "left as they are stored, though their EXIF orientation says otherwise"
 DEEP_MADE_RGB = "16-bit gray made RGB of 8 bits"
 KEEP_DEPTH = "dataset.channels=1 of a folder keeps 16 bits, as leaving out those of 8 bits does"
 GRAY_MADE_DEEP = "of 8 bits, scaled to gray of 16"
@@ -35,19 +34,16 @@ FURTHER_BANDS = "left out: dataset.channels=N of a folder keeps N bands"
 NO_TRANSPARENCY = f"with a last band that is tagged as transparency and is none; it is {FURTHER_BANDS}"
 
 
-def whole_rgb(
-    opened: Image.Image, size: int, *, orientation: bool = True, seen: list[str] | None = None
-) -> Image.Image:
+def whole_rgb(opened: Image.Image, size: int, seen: list[str] | None = None) -> Image.Image:
     """The whole image in RGB, upright; raises ValueError for one that is refused.
 
     Args:
         size: that it will be resized to.
-        orientation: False leaves it as it is stored.
         seen: gets what the pixels do not tell of the file, such as `TURNED`, a text for each.
     """
     if fault := refusal(opened, size):
         raise ValueError(fault)
-    return to_rgb(upright(opened, orientation=orientation, seen=seen), seen)
+    return to_rgb(upright(opened, seen), seen)
 
 
 def refusal(opened: Image.Image, size: int) -> str | None:
@@ -61,17 +57,17 @@ def refusal(opened: Image.Image, size: int) -> str | None:
     return None
 
 
-def upright(opened: Image.Image, *, orientation: bool = True, seen: list[str] | None = None) -> Image.Image:
+def upright(opened: Image.Image, seen: list[str] | None = None) -> Image.Image:
     """The image turned as its EXIF orientation says; it is loaded."""
     found = [] if seen is None else seen
     if _orientation(opened) in TRANSPOSES:
-        found.append(TURNED if orientation or opened.format == "TIFF" else NOT_TURNED)
+        found.append(TURNED)
     if any(";16" in raw for raw in _raw_modes(opened)) and not is_gray_16(opened):
         found.append(DEEP_COLOR)
     if (pages := _n_pages(opened)) > 1:
         found.append(f"{FIRST_PAGE} {pages}")
     opened.load()  # turns a TIFF, which then has no orientation
-    method = TRANSPOSES.get(_orientation(opened)) if orientation else None
+    method = TRANSPOSES.get(_orientation(opened))
     return opened if method is None else opened.transpose(method)
 
 

@@ -29,7 +29,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import atomic, read_bytes
 from contrastive.listing.found import CANNOT_BE_READ, Listing, Seen, seen_notes, shortened
 
-FORMAT = 6  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
+FORMAT = 7  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 CHUNK = 512  # images that are decoded before they are written
 
 
@@ -52,7 +52,7 @@ class Facts(TypedDict):
 
 
 def read_images(
-    parts: Mapping[str, Part], size: int, cache: Path, channels: int | None = None, *, orientation: bool = True
+    parts: Mapping[str, Part], size: int, cache: Path, channels: int | None = None
 ) -> dict[str, tuple[Tensor, Facts]]:
     """The readable images of each split in their order, all of the kind of the training images, and what is known of
     them: (n, K, size, size) uint8 or uint16, mapped and read-only.
@@ -61,7 +61,6 @@ def read_images(
         size: side in pixels.
         cache: folder for them.
         channels: as in `common_kind`.
-        orientation: as in `decode`.
 
     Raises:
         ConfigError: no image of a split can be read, `channels` does not fit them, or the disk of `cache` has too
@@ -70,15 +69,13 @@ def read_images(
     images: dict[str, tuple[Tensor, Facts]] = {}
     for key, part in parts.items():
         kind = kind_of(images["train"][1]) if images else None
-        images[key] = _load(part, size, cache, channels, orientation, kind)
+        images[key] = _load(part, size, cache, channels, kind)
     return images
 
 
-def _load(
-    part: Part, size: int, cache: Path, channels: int | None, orientation: bool, like: Kind | None
-) -> tuple[Tensor, Facts]:
+def _load(part: Part, size: int, cache: Path, channels: int | None, like: Kind | None) -> tuple[Tensor, Facts]:
     """The images of a split, decoded while other processes wait if they are not there."""
-    name = f"image_folder-{listing_hash(part, size, channels, orientation)}"
+    name = f"image_folder-{listing_hash(part, size, channels)}"
     path, pixels, n = cache / f"{name}.json", cache / f"{name}.images", len(part.files)
 
     def make() -> Facts:
@@ -90,7 +87,7 @@ def _load(
                 "try dataset.cache=PATH on a larger disk, or contrastive pack for dataset=shards, which stay encoded"
             )
         with atomic(pixels, alone=True) as place, place.open("wb") as out:
-            return examined(part, size, kind, orientation=orientation, out=out)
+            return examined(part, size, kind, out)
 
     def is_whole(facts: Facts) -> bool:
         kind = kind_of(facts)
@@ -117,16 +114,16 @@ def _n_bytes(n: int, size: int, kind: Kind) -> int:
     return n * kind.channels * size * size * kind.dtype.itemsize
 
 
-def listing_hash(part: Part, size: int, channels: int | None = None, orientation: bool = True) -> str:
+def listing_hash(part: Part, size: int, channels: int | None = None) -> str:
     """A hash of the folder, of what images become, and of path, size and modification time of every image."""
-    listing = hashlib.sha256(os.fsencode(f"{FORMAT}\0{size}\0{channels}\0{orientation}\0{part.folder.resolve()}\n"))
+    listing = hashlib.sha256(os.fsencode(f"{FORMAT}\0{size}\0{channels}\0{part.folder.resolve()}\n"))
     for file in part.files:
         info = os.stat(part.folder / file.path)
         listing.update(os.fsencode(f"{file.path}\0{info.st_size}\0{info.st_mtime_ns}\n"))
     return listing.hexdigest()[:32]
 
 
-def examined(part: Part, size: int, kind: Kind, *, orientation: bool = True, out: IO[bytes] | None = None) -> Facts:
+def examined(part: Part, size: int, kind: Kind, out: IO[bytes] | None = None) -> Facts:
     """What is known of the images of a split, each read and decoded once; the readable ones are written to `out`.
 
     Raises:
@@ -138,7 +135,7 @@ def examined(part: Part, size: int, kind: Kind, *, orientation: bool = True, out
 
     def examine(path: Path) -> tuple[int, Array | str, list[str]]:
         raw, what = read_bytes(path), list[str]()
-        return content_of(raw), decode(raw, size, kind, orientation=orientation, seen=what), what
+        return content_of(raw), decode(raw, size, kind, seen=what), what
 
     bar = tqdm(total=len(paths), desc="decoding", unit="image", mininterval=1, delay=1)
     quiet = warnings.catch_warnings(action="ignore")  # of Pillow, which name no file: bombs, damaged metadata

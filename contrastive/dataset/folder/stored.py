@@ -99,15 +99,12 @@ class StoredImages(Stored):
         source: of the bytes.
         size: side of the images in pixels.
         kind: of the images.
-        orientation: as in `decode`.
         chosen: (n,) int64, the rows to keep, in this order; None = all.
     """
 
-    def __init__(
-        self, source: Source, *, size: int, kind: Kind = RGB_8, orientation: bool = True, chosen: Rows | None = None
-    ) -> None:
+    def __init__(self, source: Source, *, size: int, kind: Kind = RGB_8, chosen: Rows | None = None) -> None:
         super().__init__(torch.Size((kind.channels, size, size)), getattr(torch, kind.dtype.name))
-        self.source, self.size, self.kind, self.orientation, self.chosen = source, size, kind, orientation, chosen
+        self.source, self.size, self.kind, self.chosen = source, size, kind, chosen
 
     def __len__(self) -> int:
         return len(self.source) if self.chosen is None else len(self.chosen)
@@ -115,7 +112,7 @@ class StoredImages(Stored):
     def select(self, index: Tensor) -> "StoredImages":
         rows = (index.nonzero().squeeze(1) if index.dtype == torch.bool else index).numpy()
         chosen = rows if self.chosen is None else self.chosen[rows]
-        return StoredImages(self.source, size=self.size, kind=self.kind, orientation=self.orientation, chosen=chosen)
+        return StoredImages(self.source, size=self.size, kind=self.kind, chosen=chosen)
 
     @property
     def content(self) -> Contents:
@@ -168,7 +165,7 @@ class StoredImages(Stored):
             raise ConfigError(
                 f"{self.source.name(row)} is damaged, its bytes are not those that were indexed: try copying it again"
             )
-        pixels = decode(raw, self.size, self.kind, frame=frame, orientation=self.orientation)
+        pixels = decode(raw, self.size, self.kind, frame=frame)
         if isinstance(pixels, str):
             raise ConfigError(
                 f"{self.source.name(row)} is as it was indexed and cannot be decoded here ({pixels}): "
