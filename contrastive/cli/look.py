@@ -187,7 +187,7 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
 
 def _sample(base: Path, listed: "Listing[Part]", channels: int | None) -> tuple[str, list[str]]:
     """The report after a look at some of the images, and the words for their size and kind."""
-    from contrastive.dataset.folder.bands import common_kind
+    from contrastive.dataset.folder.decode import common_kind
     from contrastive.dataset.folder.layout import Part
     from contrastive.dataset.folder.pixels import examined, told
 

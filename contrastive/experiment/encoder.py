@@ -15,8 +15,7 @@ from torchvision.transforms.v2.functional import center_crop, resize
 
 from contrastive.config.compose import importable
 from contrastive.config.targets import check_targets, resolve_builtin
-from contrastive.dataset.folder.bands import RGB_8, Kind, bands
-from contrastive.dataset.folder.decode import FORMATS, resize_and_crop, whole_rgb
+from contrastive.dataset.folder.decode import RGB_8, Kind, pixels
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
 from contrastive.run.files import ENCODER, HEAD, RESULT, encoder_node, read_config, run_below, weights_path
@@ -95,18 +94,10 @@ class Transform:
                 f"the transform takes one tensor of all images, got {type(image).__name__} {tuple(image.shape)}: "
                 "try torch.stack(images), or torch.from_numpy(images)"
             )
+        if isinstance(image, np.ndarray) and self.kind == RGB_8:  # which may be gray
+            image = Image.fromarray(image)
         side = self.size[0] if self.size[0] == self.size[1] else None
-        if self.kind != RGB_8 or (isinstance(image, str | Path) and Path(image).suffix.lower() == ".npy"):
-            return torch.from_numpy(bands(image, side, self.kind))[None]
-        if isinstance(image, str | Path):
-            with Image.open(image, formats=FORMATS) as file:
-                picture = whole_rgb(file, max(self.size))
-        else:
-            opened = Image.fromarray(image) if isinstance(image, np.ndarray) else image
-            picture = whole_rgb(opened, max(self.size))
-        if side is not None:
-            picture = resize_and_crop(picture, side)
-        return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
+        return torch.from_numpy(np.array(pixels(image, side, self.kind)))[None]
 
 
 def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn.Module, Transform]:

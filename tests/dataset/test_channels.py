@@ -13,7 +13,8 @@ import contrastive
 from contrastive.augmentation.functional import blur_uint8, intensity_jitter
 from contrastive.augmentation.grayscale import Grayscale
 from contrastive.augmentation.jitter import ColorJitter
-from contrastive.dataset.folder.bands import RGB_8, Kind, bands, common_kind
+from contrastive.dataset.folder.decode import RGB_8, Kind, common_kind
+from contrastive.dataset.folder.decode import pixels as read
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.training.features import extract
@@ -81,16 +82,16 @@ def test_images_of_another_kind_are_left_out(tmp_path):
 def test_many_bands_are_read_in_either_layout(tmp_path, layout):
     image = pixels((20, 24, 13))
     np.save(tmp_path / "x.npy", image.transpose(layout))
-    found = bands(tmp_path / "x.npy", None, MANY)
+    found = read(tmp_path / "x.npy", None, MANY)
     assert np.array_equal(found, image.transpose(2, 0, 1))
-    small = bands(tmp_path / "x.npy", 5, MANY)
+    small = read(tmp_path / "x.npy", 5, MANY)
     assert small.shape == (13, 5, 5)
     plane = Image.fromarray(image[..., 7].astype(np.float32)).resize((6, 5), Image.Resampling.BILINEAR)
     assert np.array_equal(small[7], np.asarray(plane)[:, :5].round().astype(np.uint16))
     with pytest.raises(ValueError, match="the image has 13 x 16 bits, and 1 x 16 bits are expected"):
-        bands(image, None, GRAY_16)
+        read(image, None, GRAY_16)
     with pytest.raises(ValueError, match="float64: save them as uint8 or uint16"):
-        bands(image / 2, None, MANY)
+        read(image / 2, None, MANY)
 
 
 def test_tiff_of_many_bands(tmp_path):
@@ -98,7 +99,7 @@ def test_tiff_of_many_bands(tmp_path):
     image = pixels((20, 24, 13))
     tifffile.imwrite(tmp_path / "x.tif", image, photometric="minisblack", planarconfig="contig")
     assert common_kind([tmp_path / "x.tif"], None) == MANY
-    assert np.array_equal(bands(tmp_path / "x.tif", None, MANY), image.transpose(2, 0, 1))
+    assert np.array_equal(read(tmp_path / "x.tif", None, MANY), image.transpose(2, 0, 1))
 
 
 def test_contrast_of_one_channel_is_that_of_torchvision():

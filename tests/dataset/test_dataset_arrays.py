@@ -16,7 +16,7 @@ from contrastive.dataset.array import splits
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.splits import MappedRows, as_images
 from contrastive.dataset.arrays import arrays
-from contrastive.dataset.folder.bands import decode
+from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.splits import channel_stats, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.training.loader import Loader

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.dataset.folder.bands import decode
+from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.pixels import Facts, read_images
 from contrastive.errors import ConfigError

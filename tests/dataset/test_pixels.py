@@ -10,8 +10,7 @@ import torch
 from PIL import Image, ImageOps
 
 from contrastive.dataset.folder import decode as decoding
-from contrastive.dataset.folder.bands import GRAY_16, bands, common_kind, decode
-from contrastive.dataset.folder.decode import TURNED
+from contrastive.dataset.folder.decode import GRAY_16, TURNED, common_kind, decode, pixels
 from contrastive.experiment.encoder import Transform
 from tests.helpers import load_image_folder
 
@@ -65,11 +64,11 @@ def reference(path: Path) -> np.ndarray:
     return np.asarray(Image.alpha_composite(Image.new("RGBA", rgba.size, "black"), rgba))[..., :3].transpose(2, 0, 1)
 
 
-def center(pixels: np.ndarray) -> np.ndarray:
+def center(image: np.ndarray) -> np.ndarray:
     """The central square, which needs no resizing."""
-    side = min(height := pixels.shape[1], width := pixels.shape[2])
+    side = min(height := image.shape[1], width := image.shape[2])
     top, left = (height - side) // 2, (width - side) // 2
-    return pixels[:, top : top + side, left : left + side]
+    return image[:, top : top + side, left : left + side]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_pixels_are_those_of_plain_pillow(tmp_path: Path, kind: str, orientation
         if mode == "I;16":
             with Image.open(io.BytesIO(path.read_bytes())) as file:
                 exact = np.asarray(ImageOps.exif_transpose(file)).astype(np.uint16)
-            assert np.array_equal(bands(path, None, GRAY_16), exact[None])
+            assert np.array_equal(pixels(path, None, GRAY_16), exact[None])
             assert common_kind([path], None) == GRAY_16
 
 

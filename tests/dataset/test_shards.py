@@ -15,7 +15,7 @@ from PIL import Image
 
 from contrastive.__main__ import main
 from contrastive.config.identity import dataset_name
-from contrastive.dataset.folder.bands import decode
+from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.shard.index import index_shards
 from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.tar import samples

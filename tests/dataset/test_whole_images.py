@@ -15,7 +15,6 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomCrop, RandomResizedCrop
 from contrastive.augmentation.flip import HorizontalFlip
-from contrastive.dataset.folder.decode import shrink
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
@@ -114,7 +113,6 @@ def test_a_frame_holds_the_whole_image_shrunk_if_it_is_longer(tmp_path):
         expected, size = framed([tv.pil_to_tensor(picture)])
         assert torch.equal(extent[row], size[0]) and torch.equal(part.image[row], expected[0])
     assert (extent == 1).any() and (extent == FRAME).any()
-    assert shrink(Image.new("RGB", (500, 2)), FRAME).size == (FRAME, 1)
     plain = load(tars, frame=None, test=test)
     assert plain.digest == data.digest and plain.pretrain.for_views(rows)[1] is None
     for mine, theirs in ((data.pretrain, plain.pretrain), (data.test, plain.test)):  # what evaluation reads

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 from contrastive import load_encoder
-from contrastive.dataset.folder.bands import decode
+from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.splits import fingerprint
 from contrastive.encoder.resnet import ResNet
 from contrastive.encoder.timm import timm_encoder

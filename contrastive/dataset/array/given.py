@@ -10,8 +10,7 @@ from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from contrastive.dataset.array.splits import NAMES, Array, Part, as_images, as_splits
-from contrastive.dataset.folder.bands import GRAY_8, GRAY_16, bands
-from contrastive.dataset.folder.decode import is_gray_16, whole_rgb
+from contrastive.dataset.folder.decode import GRAY_8, GRAY_16, is_gray_16, pixels
 from contrastive.dataset.splits import as_data, channel_stats, check_data, tensor_hash
 from contrastive.errors import ConfigError
 from contrastive.types import Data
@@ -104,7 +103,7 @@ def _decoded(picture: Image.Image, i: int) -> Array:
     """(h, w, 3) of a PIL image, the pixels that `dataset=image_folder` has of its file; gray stays gray, (h, w)."""
     try:
         if is_gray_16(picture) or picture.mode in ("1", "L", "LA"):
-            return bands(picture, None, GRAY_16 if is_gray_16(picture) else GRAY_8).squeeze(0)
-        return np.asarray(whole_rgb(picture, 1))
+            return pixels(picture, None, GRAY_16 if is_gray_16(picture) else GRAY_8).squeeze(0)
+        return pixels(picture, None).transpose(1, 2, 0)
     except (OSError, ValueError) as error:
         raise ConfigError(f"item {i} of data cannot be read ({error}): try it without this item") from error

@@ -12,7 +12,7 @@ import psutil
 import torch
 from torch import Tensor
 
-from contrastive.dataset.folder.bands import channel_axis
+from contrastive.dataset.folder.decode import channel_axis
 from contrastive.dataset.folder.stored import Stored
 from contrastive.dataset.splits import BY_PLACE, divided, drawn
 from contrastive.errors import ConfigError

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.dataset.folder.bands import Array, Kind, common_kind, decode
+from contrastive.dataset.folder.decode import Array, Kind, common_kind, decode
 from contrastive.dataset.folder.kept import kept
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.folder.stored import Contents, content_of

@@ -12,7 +12,7 @@ import PIL
 import torch
 from torch import Tensor
 
-from contrastive.dataset.folder.bands import RGB_8, Kind, decode
+from contrastive.dataset.folder.decode import RGB_8, Kind, decode
 from contrastive.errors import ConfigError
 
 DECODER = f"Pillow {PIL.__version__}"  # what a run on stored images records: its steps decode

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
-from contrastive.dataset.folder.bands import decode
+from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.kept import kept, known
 from contrastive.dataset.folder.stored import Contents, Rows, Source, content_of
 from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_sample
