@@ -141,7 +141,7 @@ def test_any_batch_norm_takes_views_apart(layer):
     ids=["2d", "1d", "without weights", "without running statistics"],
 )
 def test_all_views_in_one_reduction_are_each_by_itself(layer, shape, n_views, compiled):
-    """What a compiled step computes: values, gradients and running statistics, in float64 to its last digits."""
+    """What several processes compute: values, gradients and running statistics, in float64 to its last digits."""
     rng = torch.Generator().manual_seed(0)
     x, w = (torch.randn(shape, generator=rng, dtype=torch.float64) for _ in range(2))
     x, expected = (3 * x + 5).requires_grad_(), copy.deepcopy(layer).double()
@@ -149,7 +149,7 @@ def test_all_views_in_one_reduction_are_each_by_itself(layer, shape, n_views, co
         p.data = q.data = torch.randn(4, generator=rng, dtype=torch.float64)
     (norm,) = convert_batch_norm(layer)
     torch.compiler.reset()  # or it gives up after eight layers
-    forward = torch.compile(norm._by_operations, backend="eager") if compiled else norm._by_operations
+    forward = torch.compile(norm._shared, backend="eager") if compiled else norm._shared
     with views_apart([norm], n_views):
         found = F.relu_(forward(x))
         wanted = F.relu_(torch.cat([expected(view) for view in x.chunk(n_views)]))
@@ -157,7 +157,7 @@ def test_all_views_in_one_reduction_are_each_by_itself(layer, shape, n_views, co
         wanted = [wanted, *torch.autograd.grad((wanted * w).sum(), [x, *expected.parameters()])]
         found += [buffer.clone() for buffer in norm.buffers() if buffer.dim()]
         wanted += [buffer for buffer in expected.buffers() if buffer.dim()]
-        assert compiled or torch.autograd.gradcheck(norm._by_operations, x)
+        assert compiled or torch.autograd.gradcheck(norm._shared, x)
     for value, other in zip(found, wanted, strict=True):
         assert (value - other).abs().max() <= 1e-14 * other.abs().max()
 
