@@ -24,7 +24,6 @@ import sys
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
-from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.progress import answer
@@ -41,7 +40,6 @@ def main(words: list[str]) -> int:
     parser.add_side_by_side()
     parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
-    keep_printing()
     chosen = [word for word in arguments.words if key_of(word) != "dry_run"]
     typed = quote_paths(["-m", *chosen])[1:]  # as in a sweep, a comma separates values
     asked = [word.partition("=")[2].lower() for word in arguments.words if key_of(word) == "dry_run"]

@@ -15,7 +15,7 @@ from hydra import compose, initialize_config_dir
 
 from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering
-from contrastive.distributed.cores import n_busy, n_cores
+from contrastive.distributed.hardware import n_busy, n_cores
 
 PACKAGES = ("torch", "torchvision", "hydra-core", "omegaconf", "numpy", "pillow", "safetensors", "tensorboard")
 NEEDED = 2 * 2**30  # bytes that a run with its checkpoints may take

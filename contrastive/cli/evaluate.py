@@ -16,7 +16,6 @@ from contrastive.config.identity import dataset_name
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
-from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import majority_text
 from contrastive.files import check_no_link
@@ -73,7 +72,6 @@ def main(words: list[str]) -> int:
     options = parser.parse_intermixed_args(words)
     with importable(options.folders):
         requests = parse_args(options.words, folders=options.folders)
-        keep_printing()
         show(evaluate_runs(requests))
     return 0
 

@@ -12,7 +12,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.messages import user_message
-from contrastive.distributed.cores import gpus_for, n_cores
+from contrastive.distributed.hardware import gpus_for, n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import command
 from contrastive.report.facts import section_text

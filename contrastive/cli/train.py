@@ -24,10 +24,8 @@ from contrastive.config.compose import importable
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.settings import Settings, checked_settings
-from contrastive.distributed.cores import check_processes
+from contrastive.distributed.hardware import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
-from contrastive.distributed.slurm import odd_variable
-from contrastive.distributed.streams import keep_printing
 from contrastive.errors import check_encoding
 from contrastive.experiment.summary import show_finished
 from contrastive.listing.places import check_root
@@ -72,7 +70,6 @@ def check_present(settings: Settings) -> None:
 def main(words: list[str]) -> int:
     """Run the program on the words of a command line; returns its exit code."""
     check_encoding()
-    keep_printing()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises its errors instead of printing them
     try:
         if {"-h", "--help"}.intersection(words) and (text := explain(words)):
@@ -148,7 +145,7 @@ def _report(error: Exception, words: Sequence[str], *, composing: bool = False) 
         traceback.print_exception(error)
         print(f"error: {in_a_line(error)}", file=sys.stderr)
         return 1
-    if os.environ.get("RANK", "0") == "0" or odd_variable(os.environ):  # of several processes only the main one prints
+    if os.environ.get("RANK", "0") == "0" or "WORLD_SIZE" not in os.environ:  # of several only the main one prints
         print(f"error: {message}", file=sys.stderr)
     return 2
 

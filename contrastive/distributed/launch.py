@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from contrastive.distributed.process import shutdown
 from contrastive.distributed.signals import Stop, explain_stop, stop_signals
-from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 
 HOST = "127.0.0.1"
@@ -77,7 +76,6 @@ def _worker(
     arguments: tuple[Any, ...],
     explain: Explain,
 ) -> None:
-    keep_printing()
     tqdm.set_lock(threading.RLock())  # the default lock is a semaphore, which a killed process leaks
     parent = os.getppid()
     # A terminal sends Ctrl-C to all, and the parent passes it on as SIGTERM; the kernel sends it when the parent dies.

@@ -18,7 +18,6 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contrastive.distributed.signals import explain_stop, interrupts_blocked, unblock_interrupts
-from contrastive.distributed.streams import keep_printing
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
@@ -117,7 +116,6 @@ def _result(connection: Connection, process: BaseProcess) -> Any:
 
 def _run(task: Callable[[], Any], connection: Connection, gpu: str | None) -> None:
     """What a process of the pool does."""
-    keep_printing()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it when it starts, which nothing has made it do
     threading.Thread(target=_end_with_parent, daemon=True).start()

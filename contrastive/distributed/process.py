@@ -8,9 +8,9 @@ functions here are the identity.
 
 import datetime
 import os
+import re
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -19,8 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
-from contrastive.distributed.cores import n_cores
-from contrastive.distributed.slurm import join_job_step, odd_variable
+from contrastive.distributed.hardware import n_cores
 from contrastive.errors import ConfigError
 from contrastive.gathering import shard_of
 from contrastive.types import Shard
@@ -129,10 +128,12 @@ def init(device: str) -> None:
     Raises:
         ConfigError: one GPU named for several processes, or an incomplete environment.
     """
-    join_job_step()
+    if not is_launched():
+        os.environ.update(torchrun_variables(os.environ))
     if not is_launched() or dist.is_initialized():
         return
-    if name := odd_variable(os.environ):
+    numbers = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    if name := next((name for name in numbers if not os.environ.get(name, "").isdigit()), None):
         raise ConfigError(
             f"RANK is set, as torchrun sets it, and {name} is {os.environ.get(name, 'not')}: "
             "try unset RANK, or torchrun --nproc-per-node 2 train.py"
@@ -151,6 +152,39 @@ def init(device: str) -> None:
         dist.init_process_group("gloo", timeout=TIMEOUT, **_meeting_place())
     if not is_main():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (open until the process ends)
+
+
+def torchrun_variables(slurm: Mapping[str, str]) -> dict[str, str]:
+    """What torchrun would set in this task of a job step; {} outside of one, or in a step of a single task.
+
+    A batch script that calls no srun is such a single task, however many the job has asked for.
+
+    Args:
+        slurm: the environment of the task. Port 20000 + the last four digits of the job's number is taken to be free.
+    """
+    n = slurm.get("SLURM_STEP_NUM_TASKS", "1")
+    if n == "1" or "SLURM_PROCID" not in slurm:
+        return {}
+    tasks = tasks_per_node(slurm["SLURM_STEP_TASKS_PER_NODE"])
+    return {
+        "RANK": slurm["SLURM_PROCID"],
+        "WORLD_SIZE": n,
+        "LOCAL_RANK": slurm["SLURM_LOCALID"],
+        "LOCAL_WORLD_SIZE": str(tasks[int(slurm["SLURM_NODEID"])]),
+        "MASTER_ADDR": first_node(slurm["SLURM_STEP_NODELIST"]),
+        "MASTER_PORT": str(20_000 + int(slurm["SLURM_JOB_ID"]) % 10_000),
+    }
+
+
+def first_node(nodes: str) -> str:
+    """The first name of Slurm's list: gpu03 of `gpu[03-05,9],login1`."""
+    return re.sub(r"\[([^],-]+)[^]]*\]", r"\1", nodes).split(",")[0]
+
+
+def tasks_per_node(tasks: str) -> list[int]:
+    """Slurm's list of counts: [8, 8, 4] of `8(x2),4`."""
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", tasks)
+    return [int(n) for n, repeats in counts for _ in range(int(repeats or 1))]
 
 
 def _meeting_place() -> dict[str, Any]:
@@ -173,32 +207,9 @@ def shutdown() -> None:
         dist.destroy_process_group()
 
 
-def any_process(flag: bool) -> bool:
-    """Whether it is set in any process. Every process must call this at the same place."""
-    return any(from_all(flag))
-
-
-class Agreement:
-    """`agreement(*flags)`, called by every process at each step: the flags that any process has set.
-
-    Processes ask each other about once a second, at the same step, and answer no between. One process answers at once.
-    """
-
-    def __init__(self) -> None:
-        self.every, self.steps, self.since = 1, 0, time.perf_counter()
-
-    def __call__(self, *flags: bool) -> tuple[bool, ...]:
-        if world_size() == 1:
-            return flags
-        self.steps += 1
-        if self.steps < self.every:
-            return (False,) * len(flags)
-        seconds = time.perf_counter() - self.since
-        values = torch.tensor([*flags, max(1, int(self.steps / seconds))])  # on the CPU, not to wait for the device
-        dist.all_reduce(values, dist.ReduceOp.MAX)  # of the steps, too: the number of the process that ran ahead
-        *agreed, self.every = values.tolist()
-        self.steps, self.since = 0, time.perf_counter()
-        return tuple(map(bool, agreed))
+def any_process(*flags: bool) -> list[bool]:
+    """Whether each is set in any process. Every process must call this at the same place; it waits for no device."""
+    return [n > 0 for n in all_reduce_sum(torch.tensor(flags, dtype=torch.int)).tolist()]
 
 
 def from_all(value: T) -> list[T]:

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # as torch's manual im
 
 from contrastive.config.compose import LARGE
 from contrastive.config.settings import Settings
-from contrastive.distributed.cores import n_busy, n_cores
+from contrastive.distributed.hardware import n_busy, n_cores
 from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
 from contrastive.run.run import read_run

@@ -16,10 +16,9 @@ from contrastive.average.base import of_average
 from contrastive.config.identity import targets
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
-from contrastive.distributed.cores import check_processes
+from contrastive.distributed.hardware import check_processes, fix_instructions
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import broadcast_from_main, init, is_launched, is_main
-from contrastive.distributed.processor import fix_instructions
 from contrastive.distributed.signals import stop_signals
 from contrastive.encoder._lora import merged
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver, evaluate

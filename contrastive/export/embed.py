@@ -21,7 +21,7 @@ from contrastive.dataset.folder.decode import FORMATS
 from contrastive.dataset.folder.table import named_images
 from contrastive.dataset.shard.sample import Fields, image_of, read_sample
 from contrastive.dataset.shard.tar import beside, names_of_files, samples
-from contrastive.distributed.cores import n_cores
+from contrastive.distributed.hardware import n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
 from contrastive.files import atomic

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from contrastive.distributed.processor import processor_of
+from contrastive.distributed.hardware import processor_of
 from contrastive.errors import ConfigError
 from contrastive.schema import misfit
 

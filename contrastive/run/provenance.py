@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from contrastive.config import CONFIGS, LIBRARIES
 from contrastive.config.identity import targets
-from contrastive.distributed.processor import device_name, processor
+from contrastive.distributed.hardware import device_name, processor
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.listing.places import Place

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrastive.config.identity import config_hash, dataset_name, differences, option_name
-from contrastive.distributed.processor import processor_of
+from contrastive.distributed.hardware import processor_of
 from contrastive.errors import ConfigError
 from contrastive.listing.places import Place, places
 from contrastive.run.files import (

@@ -8,6 +8,7 @@ import math
 import re
 import shlex
 import shutil
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,12 @@ BINS = 50  # of a histogram
 THUMBNAIL = 32  # pixels of the projector's images, at most
 
 
+def but_of_event_files(failed: threading.ExceptHookArgs) -> None:
+    """The traceback of a thread, but not of the one that writes event files: its tracker tells that error."""
+    if not type(failed.thread).__module__.startswith("tensorboard."):
+        threading.__excepthook__(failed)
+
+
 class EventFile:
     """The event file of one session; `path` holds config.yaml and environment.json already.
 
@@ -43,6 +50,7 @@ class EventFile:
 
     def __init__(self, path: Path, *, step: int | None) -> None:
         self._path, self._described = path, set[str]()
+        threading.excepthook = but_of_event_files
         if step is None:
             for file in (*path.glob("events.*"), path / PROJECTOR_CONFIG):
                 file.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import key_of
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.settings import Settings, checked_settings
-from contrastive.distributed.cores import n_cores
+from contrastive.distributed.hardware import n_cores
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
@@ -86,7 +86,7 @@ def this_device(overrides: list[str]) -> tuple[bool, str]:
     """Whether runs train on a CPU here, and the device's name."""
     import torch  # late: mistakes are answered without it
 
-    from contrastive.distributed.processor import device_name
+    from contrastive.distributed.hardware import device_name
 
     on_cpu = "device=cpu" in overrides or not torch.cuda.is_available()
     return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from contrastive.distributed.process import Agreement, any_process, from_all, is_main, rank
+from contrastive.distributed.process import any_process, from_all, is_main, rank
 from contrastive.distributed.signals import StopSignals
 from contrastive.errors import ConfigError
 from contrastive.seeding import derive
@@ -49,7 +49,6 @@ class Checkpointer(Hook):
         self, *, start: ResumePoint, log: StepLog, signals: StopSignals, every: int | str, minutes: float
     ) -> None:
         self.start, self.log, self.signals, self.every, self.minutes = start, log, signals, every, minutes
-        self.agreement = Agreement()
         self.since = self.saved = time.perf_counter()
 
     @property
@@ -75,11 +74,11 @@ class Checkpointer(Hook):
         """
         is_pending = self.signals.pending is not None
         if training.ends_epoch:  # `on_epoch` saves after the evaluation, unless a signal came
-            stops = any_process(is_pending)
+            (stops,) = any_process(is_pending)
             if stops:
                 self.save(training.epoch, training.batch, wait=True)
         else:
-            is_due, stops = self.agreement(self.is_due(), is_pending)
+            is_due, stops = any_process(self.is_due(), is_pending)
             if is_due or stops:
                 self.log.check(output)
                 self.save(training.epoch, training.batch, process_state(training.rng, self.log), wait=stops)
@@ -93,7 +92,7 @@ class Checkpointer(Hook):
             Stop: a signal asked this process or another one to end.
         """
         epochs = training.epoch + 1
-        stops = any_process(self.signals.pending is not None)
+        (stops,) = any_process(self.signals.pending is not None)
         ends = epochs == training.epochs or stops
         if self.is_due_after(epochs) or ends:
             self.save(epochs, wait=ends)
@@ -109,7 +108,8 @@ class Checkpointer(Hook):
             return epochs % int(self.every) == 0
         writer = self.training.run.writer
         took = 0.0 if writer is None else writer.seconds
-        return any_process(is_main() and time.perf_counter() - self.saved >= min(SOON, SHARE * took))
+        (is_due,) = any_process(is_main() and time.perf_counter() - self.saved >= min(SOON, SHARE * took))
+        return is_due
 
     def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None, *, wait: bool = False) -> None:
         """Save a checkpoint after whole epochs and batches of the next one.

@@ -11,7 +11,7 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, flag_override
 
-from contrastive.distributed.cores import gpus_for, n_cores
+from contrastive.distributed.hardware import gpus_for, n_cores
 from contrastive.distributed.pool import Died, run_in_processes
 from contrastive.errors import ConfigError
 

@@ -22,7 +22,7 @@ import torch
 from contests import ON_CPU, ON_GPU, Contest
 from table import HEADER, Sample, rows
 
-from contrastive.distributed.processor import device_name
+from contrastive.distributed.hardware import device_name
 from contrastive.files import write_text
 from contrastive.text import format_grid
 

@@ -25,8 +25,7 @@ from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.neighbors import did_you_mean
-from contrastive.distributed.cores import gpus_for
-from contrastive.distributed.streams import keep_printing
+from contrastive.distributed.hardware import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
@@ -67,7 +66,6 @@ def main(words: list[str]) -> int:
     parser.add_argument("--static", action="store_true", help="draw the charts of --page now: no script inside")
     parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
-    keep_printing()
     if arguments.verify:
         return verify(arguments.verify)
     if arguments.reword:

@@ -10,7 +10,7 @@ import torch
 
 from contrastive.cli import doctor
 from contrastive.cli.doctor import Finding
-from contrastive.distributed.cores import n_busy, n_cores
+from contrastive.distributed.hardware import n_busy, n_cores
 from contrastive.experiment import machine
 from tests.helpers import ONE_THREAD, ROOT
 

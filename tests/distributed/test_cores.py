@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from contrastive.distributed import cores
-from contrastive.distributed.cores import gpus_for
+from contrastive.distributed import hardware
+from contrastive.distributed.hardware import gpus_for
 
 
 @pytest.fixture
 def four_gpus(monkeypatch, tmp_path):
-    monkeypatch.setattr(cores, "DRIVERS", (str(tmp_path),))
+    monkeypatch.setattr(hardware, "DRIVERS", (str(tmp_path),))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
@@ -31,6 +31,6 @@ def test_runs_are_spread_over_every_gpu_that_the_user_lists(monkeypatch, words, 
 
 
 def test_without_a_driver_nothing_is_asked(monkeypatch):
-    monkeypatch.setattr(cores, "DRIVERS", ())
+    monkeypatch.setattr(hardware, "DRIVERS", ())
     monkeypatch.setattr(torch.cuda, "device_count", lambda: pytest.fail("torch was asked"))
     assert gpus_for([]) == []

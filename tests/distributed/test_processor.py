@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from contrastive.distributed import processor as module
-from contrastive.distributed.processor import pair_of, processor, processor_of
+from contrastive.distributed import hardware as module
+from contrastive.distributed.hardware import pair_of, processor, processor_of
 
 GENOA = "sse4_1 avx avx2 avx512f avx512bw avx512vl avx512dq avx512_vnni avx512_bf16"
 VARIABLES = ("ONEDNN_MAX_CPU_ISA", "MKL_CBWR")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from contrastive.distributed.slurm import first_node, tasks_per_node, torchrun_variables
+from contrastive.distributed.process import first_node, tasks_per_node, torchrun_variables
 from tests.helpers import BARE, ONE_THREAD, ROOT, check_same, logged_lines, wait_for
 
 QUICK = [*BARE, "device=cpu", "precision=fp32", "log_every=1", "evaluator=[knn]"]

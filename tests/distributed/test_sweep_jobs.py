@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from contrastive.cli import sweep
 from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs
-from contrastive.distributed import cores
+from contrastive.distributed import hardware
 from contrastive.errors import ConfigError
 from contrastive.run.files import write_result
 from tests.forked import Program
@@ -32,7 +32,7 @@ CORES = ["hydra/launcher=cores"]
 )  # fmt: skip
 def test_a_sweep_uses_every_core_or_gpu_unless_it_says_otherwise(monkeypatch, tmp_path, word, n_gpus, chosen):
     monkeypatch.setattr(sweep, "n_cores", lambda: 2)
-    monkeypatch.setattr(cores, "DRIVERS", (str(tmp_path),) if n_gpus else ())
+    monkeypatch.setattr(hardware, "DRIVERS", (str(tmp_path),) if n_gpus else ())
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert choose_launcher([*SWEEP, word]) == chosen

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from contrastive.config.settings import Settings
-from contrastive.distributed.processor import VARIABLES, fix_instructions, processor
+from contrastive.distributed.hardware import VARIABLES, fix_instructions, processor
 from contrastive.errors import ConfigError
 from tests.helpers import ROOT
 

@@ -18,7 +18,7 @@ from contrastive import load_encoder, make
 from contrastive.cli.evaluate import evaluate_runs, parse_args
 from contrastive.cli.export import main as export
 from contrastive.config.messages import user_message
-from contrastive.distributed.cores import gpus_for
+from contrastive.distributed.hardware import gpus_for
 from contrastive.distributed.launch import launch
 from contrastive.distributed.pool import Died, run_in_processes
 from contrastive.distributed.signals import Stop

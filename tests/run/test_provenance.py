@@ -12,7 +12,7 @@ import torch
 
 from contrastive.cli import train
 from contrastive.cli.sweep import record_jobs
-from contrastive.distributed.processor import processor
+from contrastive.distributed.hardware import processor
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import provenance

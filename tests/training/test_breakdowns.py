@@ -5,10 +5,8 @@ import errno
 import functools
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,8 +19,6 @@ from contrastive.training.step import TrainStep
 from tests.forked import at_call
 from tests.helpers import (
     BARE,
-    ONE_THREAD,
-    ROOT,
     TINY,
     check_same,
     logged_lines,
@@ -82,33 +78,6 @@ def test_a_write_without_space_is_one_sentence(whole, tmp_path, owner, name, n):
     assert "Traceback" not in said
     assert run(tmp_path) == 0
     assert logged_lines(tmp_path / "run") == logged_lines(whole)
-
-
-def close_stdout() -> None:
-    os.close(1)
-    sys.stdout = sys.__stdout__ = None  # as Python starts where it is closed
-
-
-def fill_stdout() -> None:
-    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
-
-
-@pytest.mark.parametrize("fault", [close_stdout, fill_stdout])
-def test_a_run_finishes_though_nobody_can_read_its_lines(tmp_path, fault):
-    assert run(tmp_path, "epochs=1", fault=fault) == 0
-    assert json.loads((tmp_path / "run/result.json").read_text())["test"]
-    assert not (tmp_path / "said.txt").read_text()
-
-
-def test_an_evaluation_is_kept_though_nobody_can_read_its_table(whole, tmp_path):  # noqa: F811
-    shutil.copytree(whole, tmp_path / "run")
-    words = ["evaluate", str(tmp_path / "run"), "evaluator=[rankme]", "device=cpu"]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "contrastive", *words], cwd=ROOT, env=ONE_THREAD, stdout=full, stderr=subprocess.PIPE
-        )
-    assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "run/evaluation").glob("*.json"))) == 1
 
 
 def limit_files(size: int) -> None:

@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Any
 
 from contrastive.bits import unpack
-from contrastive.distributed.processor import pair_of
+from contrastive.distributed.hardware import pair_of
 from contrastive.report.record import correct_name
 from contrastive.run.run import Run
 from contrastive.study.compare.contest import Contest, Method, Point

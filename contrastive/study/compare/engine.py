@@ -20,7 +20,7 @@ from contrastive.config.identity import config_hash, flatten, key_of
 from contrastive.config.neighbors import did_you_mean
 from contrastive.config.reference import option_files
 from contrastive.config.settings import SHARED_KEYS, checked_settings
-from contrastive.distributed.cores import gpus_for
+from contrastive.distributed.hardware import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import watching
 from contrastive.listing.places import places

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from contrastive.config.identity import flatten, is_identity
-from contrastive.distributed.processor import pair_of
+from contrastive.distributed.hardware import pair_of
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
 from contrastive.run.provenance import package_hash

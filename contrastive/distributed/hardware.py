@@ -1,20 +1,24 @@
-"""What a run is computed on: the device's name, and of a CPU the instruction sets that decide its last bits.
+"""What a run is computed on: this machine's cores and GPUs, and the processor whose instruction sets decide last bits.
 
 Virtual machines give several generations of processors one name, and oneDNN, ATen and MKL each choose their code by
-what they find, or by a variable of the environment.
+what they find, or by a variable of the environment. torch is imported late: it takes seconds.
 """
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from contrastive.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
 
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # device files: NVIDIA's, AMD's, Windows' in WSL
+ELSEWHERE = ("device=cpu", "device=cuda:", "devices=")  # settings of runs that use no GPU, a certain one, several
 CPUINFO = Path("/proc/cpuinfo")
 # oneDNN's sets in the order of ONEDNN_MAX_CPU_ISA, with the flags of a processor that has each
 SETS = {
@@ -26,6 +30,52 @@ SETS = {
 # MKL takes its branch AVX2 on Intel's processors alone
 VARIABLES = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE"}
 FIXED = "oneDNN AVX2, ATen AVX2, MKL COMPATIBLE"  # what they give on every processor that has AVX2
+
+
+def n_cores() -> int:
+    """How many cores this process may use."""
+    return len(_cores())
+
+
+def n_busy() -> float:
+    """How many of these cores are at work at this moment, as seen for a fifth of a second: the average over the last
+    minute would tell of what has ended since."""
+    percent = psutil.cpu_percent(0.2, percpu=True)
+    return float(sum(percent[i] for i in _cores() if i < len(percent))) / 100
+
+
+def _cores() -> list[int]:
+    affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
+    return list(range(psutil.cpu_count() or 1)) if affinity is None else affinity()
+
+
+def check_processes(n: int, device: str) -> None:
+    """Raise ConfigError for more processes of one run than this machine has GPUs or, without any, cores.
+
+    Args:
+        device: as typed, such as auto or cpu.
+    """
+    if n == 1:
+        return
+    n_gpus = 0 if device == "cpu" else len(gpus_for(()))
+    most, kind = (n_gpus, "GPU") if n_gpus else (n_cores(), "core")
+    if n > most:
+        raise ConfigError(f"devices={n} needs a {kind} for each process: try devices={most}")
+
+
+def gpus_for(overrides: Iterable[str]) -> list[str]:
+    """The GPUs to spread runs over, as CUDA_VISIBLE_DEVICES names them: numbers, or the UUIDs that it lists.
+
+    Args:
+        overrides: settings of all runs; none is spread that does without a GPU, names one, or uses several.
+    """
+    if any(word.startswith(ELSEWHERE) for word in overrides) or not any(Path(file).exists() for file in DRIVERS):
+        return []
+    import torch
+
+    n = torch.cuda.device_count()
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [name.strip() for name in listed.split(",")][:n] if listed is not None else [str(i) for i in range(n)]
 
 
 def device_name(device: "torch.device") -> str:
