@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -60,7 +61,7 @@ class StepBatchNorm(BatchNorm):
         out = centered * scale + (mean - mean_of_all) * scale
         if self.bias is not None:
             out = out + self.bias.view(like_channels)
-        return out.flatten(0, 1).to(x.dtype)
+        return cast(Tensor, out.flatten(0, 1).to(x.dtype))
 
     @torch.no_grad()
     def _update_running_stats(self, mean: Tensor, variance: Tensor, n: float) -> None:
