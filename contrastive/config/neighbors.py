@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 GO_ON = (
-    "the same command again, which resumes, a larger epochs=N, which lengthens a finished run, "
+    "the same command again, which resumes, "
     "encoder.weights=RUN, which starts from its weights, or rerun=true, which starts over"
 )
 CHUNKS = "grad_cache_chunk=128: plain accumulation is another loss, with the negatives of its own chunk alone"

@@ -13,7 +13,6 @@ from typing import Any, cast
 import torch
 
 from contrastive.average.base import of_average
-from contrastive.config.identity import targets
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.hardware import check_processes, fix_instructions
@@ -30,10 +29,10 @@ from contrastive.experiment.machine import busy_warning, keep_freed_memory, set_
 from contrastive.experiment.make import load_other_data
 from contrastive.hook.evaluations import Evaluations, LearningEvaluators
 from contrastive.hook.profiling import Profiling
-from contrastive.run.directory import RunDirectory, lengthen, open_run
+from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.files import read_result, source_hashes
 from contrastive.run.provenance import environment_record
-from contrastive.run.run import Run, shorter_run
+from contrastive.run.run import Run
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed, show
 from contrastive.tracker.base import Harmless
@@ -83,9 +82,7 @@ def run_experiment(
         print(text)
         return {}
     config, environment = settings.to_dict(), environment_of(experiment, overrides)
-    begin = partial(go_on_from_shorter, experiment, path, config, environment)
-    options = {"rerun": settings.rerun, "writable": is_main()}
-    with open_run(path, config=config, environment=environment, begin=begin, **options) as run:
+    with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
         if run.result is not None:
             show(summary.already_done(Run(path=path, result=run.result)))
             return run.result
@@ -100,31 +97,6 @@ def run_experiment(
             result = train_and_evaluate(experiment, run)
         show(summary.finished(run.path, result))
         return result
-
-
-def go_on_from_shorter(experiment: Experiment, path: Path, config: dict[str, Any], environment: dict[str, Any]) -> None:
-    """Let a new run go on from a finished one beside it that differs in `epochs` alone, if it ends in the same bits as
-    one from the first epoch on; say so, or why not."""
-    if (found := shorter_run(path, config)) is None:
-        return
-    epochs, shorter = found
-    place = f"after epoch {epochs} of {as_typed(shorter)}"
-    why = of_its_length(experiment, epochs) or lengthen(path, shorter, epochs, config, environment)
-    if not experiment.settings.quiet:
-        anew = f"starts anew and not {place}, {why}; encoder.weights=RUN starts from its weights"
-        show(anew if why else f"goes on {place}")
-
-
-def of_its_length(experiment: Experiment, epochs: int) -> str:
-    """Why the first `epochs` of a run are others than in a run of only those; empty where they are the same."""
-    settings, n, teacher = experiment.settings, len(experiment.loader), experiment.teacher
-    seeing = (settings.hook, settings.average, settings.teacher)  # `Training`, which has the length
-    if own := [target for _, target in targets(seeing) if not str(target).startswith("contrastive.")]:
-        return f"because {own[0]} may depend on epochs"
-    if teacher is not None and teacher.schedule != "constant":
-        return "because its teacher depends on epochs"
-    both = ({experiment.schedule(i / n, length) for length in (epochs, settings.epochs)} for i in range(epochs * n))
-    return "because its schedule depends on epochs" if any(len(factors) > 1 for factors in both) else ""
 
 
 def environment_of(experiment: Experiment, overrides: Sequence[str]) -> dict[str, Any]:

@@ -7,7 +7,6 @@
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,13 +16,10 @@ from typing import Any
 from contrastive.config.identity import config_hash, differences
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.files import atomic, check_no_link, write_text
+from contrastive.files import check_no_link, write_text
 from contrastive.run.checkpoint import (
-    CheckpointError,
     CheckpointWriter,
     load_checkpoint,
-    read_checkpoint,
-    save_checkpoint,
 )
 from contrastive.run.files import (
     ENCODER,
@@ -41,7 +37,7 @@ from contrastive.run.files import (
     write_config,
     write_result,
 )
-from contrastive.run.log import Logs, event_files
+from contrastive.run.log import Logs
 from contrastive.run.provenance import CODE_KEYS, is_restarted, job
 from contrastive.run.run import Run, has_checkpoint, other_data, read_run
 from contrastive.text import show
@@ -117,7 +113,6 @@ def open_run(
     environment: dict[str, Any],
     rerun: bool,
     writable: bool = True,
-    begin: Callable[[], None] | None = None,
 ) -> Iterator[RunDirectory]:
     """Open the run directory `path`, made if needed; at the end wait for its checkpoint and close its logs.
 
@@ -126,7 +121,6 @@ def open_run(
         environment: record of what produces the run; its hashes of data and weights must agree for a resume.
         rerun: delete the results of an earlier run in this directory and start over.
         writable: whether this process writes; of several processes only the main one does.
-        begin: called in a directory where nothing is done yet, unless `rerun`; it may `lengthen` another run there.
 
     Raises:
         ConfigError: in every process, when another process has the directory open, another configuration ran here, or
@@ -142,12 +136,10 @@ def open_run(
                     clear(path)  # a job that is started again has done so
                 run = check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
-                if begin is not None and not rerun and run.kind == "empty":
-                    begin()
             result = read_result(path)
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=origin["made_by"])
-            if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
+            if writable and result is None and (resumed_with := record(run, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
         opened = RunDirectory(path=path, result=result, state=state, origin=origin, writable=writable)
         if writable and result is None:
@@ -207,50 +199,12 @@ EXACT_KEYS = (
 )  # fmt: skip
 
 
-# in which a run that goes on from a finished one must agree with it; how long it is decides what pays to compile
-SAME_KEYS = (
-    "code", "data", "weights", "bias_from", "bias_labels", "transfer", "threads",
-    *(key for key in EXACT_KEYS if key != "compile"),
-)  # fmt: skip
-
-
-def lengthen(path: Path, shorter: Path, epochs: int, config: dict[str, Any], environment: dict[str, Any]) -> str:
-    """Make `path` an interrupted run, from what a finished one was when its last epoch was trained and not evaluated.
-
-    The checkpoint comes last: after a kill before it nothing is done yet in `path`.
-
-    Args:
-        shorter: the finished run, of so many `epochs`, which stays as it is.
-        config: of the run in `path`, as `environment`.
-
-    Returns:
-        Why it cannot be; empty if it is done.
-    """
-    recorded = read_run(shorter).environment
-    changed = [key for key in SAME_KEYS if recorded.get(key) != environment.get(key)]
-    if changed or "resumed_with" in recorded:
-        return f"which has other {' and '.join(changed or ['code'])}"
-    try:
-        state = read_checkpoint(shorter / LAST, made_by=provenance_hashes({**config, "epochs": epochs}, environment))
-    except CheckpointError as error:
-        return f"whose last.pt {error}"
-    for file in (shorter / "metrics.jsonl", *event_files(shorter)):
-        with atomic(path / file.name) as part:
-            shutil.copyfile(file, part)
-    write_text(path / "environment.json", json.dumps(recorded, indent=1))
-    write_config(path, config)
-    state |= {"epoch": epochs - 1, "batch": state["step"] // epochs}
-    save_checkpoint(path, state, made_by=provenance_hashes(config, environment))
-    return ""
-
-
-def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[dict[str, Any]]:
+def record(run: Run, *, config: dict[str, Any], environment: dict[str, Any]) -> list[dict[str, Any]]:
     """Write environment.json, with the sessions of a continued run that came before, and config.yaml.
 
     Returns:
         `resumed_with`: the state of the code in every later session that changed it.
     """
-    run = read_run(path)
     recorded, sessions = run.environment, dict[str, Any](earlier=[])
     if recorded:
         sessions["earlier"] = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
@@ -265,8 +219,8 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     if resumed_with:
         sessions["resumed_with"] = resumed_with
     # config.yaml last: where it exists, environment.json does too
-    write_text(path / "environment.json", json.dumps({**environment, **sessions}, indent=1))
-    write_config(path, config)
+    write_text(run.path / "environment.json", json.dumps({**environment, **sessions}, indent=1))
+    write_config(run.path, config)
     return resumed_with
 
 

@@ -152,18 +152,6 @@ def done_already(path: Path, config: dict[str, Any]) -> Run | None:
     return replace(run, warnings=tuple(said))
 
 
-def shorter_run(path: Path, config: dict[str, Any]) -> tuple[int, Path] | None:
-    """The longest finished run beside the one in `path` that differs from it in fewer `epochs` alone, after those."""
-    found = []
-    for run in path.parent.parent.glob(f"*/{path.name}"):
-        if (result := read_result(run)) is None:
-            continue
-        n = result["encoder"]["epochs"]
-        if 0 < n < config["epochs"] and result["made_by"]["config"] == config_hash({**config, "epochs": n}):
-            found.append((n, run))
-    return max(found, default=None)
-
-
 def replaced_sources(run: Run) -> list[str]:
     """Which of `source_hashes` are of files that have another content now; none that is gone."""
     try:

@@ -9,14 +9,11 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from contrastive import Hook
 from contrastive.experiment import run as run_module
 from contrastive.experiment.run import run_experiment
-from contrastive.files import write_text
-from contrastive.run import directory
-from contrastive.run.files import read_environment, read_result
+from contrastive.run.files import read_result
 from contrastive.run.tensorboard import tensorboard_tag
-from tests.helpers import TINY, check_same, further, logged_lines, run_until_step, saved_weights, write_image_folder
+from tests.helpers import TINY, check_same, logged_lines, run_until_step, saved_weights, write_image_folder
 
 BARE = [word for word in TINY if not word.startswith(("evaluator", "epochs"))] + ["epochs=1"]
 PER_EPOCH = 1438 // 256
@@ -43,80 +40,6 @@ def test_resume_is_bit_exact(composed, tmp_path, extra):
             file.write('{"step": 7, "ep')  # torn: it is cut
         run_experiment(settings, path)
         check_same(path, tmp_path / "whole")
-
-
-LONGER = [*BARE, "evaluator=[knn,online_probe]", "evaluator.knn.every=1", "schedule=constant"]
-
-
-@pytest.mark.parametrize(
-    "extra",
-    [
-        ["evaluator=[knn]"],
-        *further(
-            ["log_every=2", "schedule=step", "schedule.milestones=[0.5]", "loss=glofnd", "loss.start=1"],
-            ["teacher=ema", "teacher.queue=64", "average=ema", "n_views=2", "noise_frac=0.2"],
-            ["dataset=biased_digits", "schedule=step", "loss=group_dro", "sampler=group_balanced"],
-            ["held_out=0"],
-        ),
-    ],
-)
-def test_a_finished_run_is_lengthened_exactly_and_stays(composed, tmp_path, capsys, extra):
-    """Killed before its first checkpoint, the longer run begins there again."""
-    short, long, whole = (tmp_path / name / "seed=0" for name in ("short", "long", "a/whole"))
-    run_experiment(composed(*LONGER, *extra), short)
-    before = {file: file.read_bytes() for file in short.rglob("*.*") if file.is_file()}
-    settings = composed(*LONGER, *extra, "epochs=2")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(directory, "save_checkpoint", at_once)
-        with pytest.raises(KeyboardInterrupt):
-            run_experiment(settings, long)
-    run_until_step(2, settings, long, ["epochs=2"])
-    assert capsys.readouterr().out.count(f"goes on after epoch 1 of {short}") == 1
-    run_experiment(settings, long, ["epochs=2"])
-    run_experiment(settings, whole)
-    assert "goes on" not in capsys.readouterr().out
-    check_same(long, whole)
-    assert curves(long) == curves(whole)
-    assert {file: file.read_bytes() for file in before} == before
-    assert len(read_environment(long)["earlier"]) == 2
-
-
-def at_once(*arguments, **options):
-    raise KeyboardInterrupt
-
-
-def curves(path):
-    """Pictures and {tag: steps} of TensorBoard's curves, whose settings are those of the longer run."""
-    events = EventAccumulator(str(path), size_guidance={"tensors": 0}).Reload()
-    assert "epochs: 2" in str(events.Tensors("run/config/text_summary")[-1])
-    tags = [tag for tag in events.Tags()["tensors"] if "text_summary" not in tag]
-    return events.Tags()["images"], {tag: sorted(event.step for event in events.Tensors(tag)) for tag in tags}
-
-
-@pytest.mark.parametrize(
-    ("extra", "why"),
-    [
-        (["schedule=cosine"], "because its schedule depends on epochs"),
-        *further(
-            (["teacher=ema", "teacher.schedule=cosine"], "because its teacher depends on epochs"),
-            ([f"+hook.own={{_target_:{__name__}.Own}}"], f"because {__name__}.Own may depend on epochs"),
-            ([], "which has other code"),
-        ),
-    ],
-)
-def test_a_run_that_would_not_be_the_same_starts_anew_and_says_why(composed, tmp_path, capsys, extra, why):
-    words, short = [*LONGER, "evaluator=[]", *extra], tmp_path / "short/seed=0"
-    run_experiment(composed(*words), short)
-    if not extra:
-        write_text(short / "environment.json", json.dumps({**read_environment(short), "code": "other"}))
-    run_until_step(1, composed(*words, "epochs=2"), tmp_path / "long/seed=0")
-    assert f"starts anew and not after epoch 1 of {short}, {why}; encoder.weights=RUN" in capsys.readouterr().out
-    run_until_step(1, composed(*words, "epochs=2", "rerun=true"), tmp_path / "long/seed=0")
-    assert "starts anew" not in capsys.readouterr().out
-
-
-class Own(Hook):
-    """May read how long the run is."""
 
 
 @pytest.fixture
