@@ -47,12 +47,6 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text)
 
 
-def check_no_link(path: Path) -> None:
-    """Raise ConfigError for a symbolic link, through which a directory of a stranger could lead anywhere."""
-    if path.is_symlink():
-        raise ConfigError(f"{path} is a link, and writing would change its target: try rm {path}")
-
-
 @contextmanager
 def claimed(path: Path, *, wait: bool) -> Iterator[TextIO | None]:
     """Hold the lock of a file, made if missing; yields the file, or None if another process holds it.
@@ -62,11 +56,7 @@ def claimed(path: Path, *, wait: bool) -> Iterator[TextIO | None]:
 
     Args:
         wait: until no other process holds it.
-
-    Raises:
-        ConfigError: the file is a symbolic link.
     """
-    check_no_link(path)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # which Windows does not know
     with os.fdopen(os.open(path, flags, 0o666), "r+") as file:
         yield file if lock_descriptor(file.fileno(), blocking=wait) else None

@@ -18,9 +18,8 @@ from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import majority_text
-from contrastive.files import check_no_link
 from contrastive.report.runs import protocol_of
-from contrastive.run.files import EVALUATIONS, dataset_below, read_config, runs_below
+from contrastive.run.files import dataset_below, read_config, runs_below
 from contrastive.run.run import read_run
 from contrastive.text import as_typed, format_grid, show
 
@@ -165,7 +164,6 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     """Compose what was typed, and take everything else from the run; what of that is built must be a component."""
     config, typed = read_config(run), OverridesParser.create().parse_overrides(overrides)
     check_targets({group: config[group] for group in BUILT if group in config}, folders)
-    check_no_link(run / EVALUATIONS)
     keys = {override.key_or_group for override in typed}
     is_transfer = "dataset" in keys
     option = _option(config["dataset"]["_target_"], folders) or NEUTRAL

@@ -16,7 +16,7 @@ from typing import Any
 from contrastive.config.identity import config_hash, differences
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.files import check_no_link, write_text
+from contrastive.files import write_text
 from contrastive.run.checkpoint import (
     CheckpointWriter,
     load_checkpoint,
@@ -52,7 +52,6 @@ class RunDirectory:
         state: the last checkpoint of an interrupted run, its tensors on the CPU; else None.
         origin: what the result and every checkpoint say about what made them.
         logs, writer: of curves and of checkpoints, open while the run is made, in the process that writes.
-        writable: whether this process may write.
     """
 
     path: Path
@@ -61,7 +60,6 @@ class RunDirectory:
     origin: dict[str, Any] = field(default_factory=dict)
     logs: Logs | None = None
     writer: CheckpointWriter | None = None
-    writable: bool = False
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         """A line of metrics.jsonl: a point on every curve."""
@@ -141,7 +139,7 @@ def open_run(
                 state = load_checkpoint(path, made_by=origin["made_by"])
             if writable and result is None and (resumed_with := record(run, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
-        opened = RunDirectory(path=path, result=result, state=state, origin=origin, writable=writable)
+        opened = RunDirectory(path=path, result=result, state=state, origin=origin)
         if writable and result is None:
             opened.logs = stack.enter_context(closing(Logs(path, state)))
             opened.writer = stack.enter_context(closing(CheckpointWriter(path, made_by=origin["made_by"])))
@@ -152,8 +150,8 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     """The run in the directory, which can be created, resumed or shown there.
 
     Raises:
-        ConfigError: the directory holds another run, one on other data, an interrupted one from other weights, damaged
-            files, or a folder that is a link.
+        ConfigError: the directory holds another run, one on other data, an interrupted one from other weights, or
+            damaged files.
     """
     check_is_run(path)
     run = read_run(path)
@@ -164,8 +162,6 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
         )
-    if run.kind == "finished" and run.result["made_by"]["config"] != config_hash(config):
-        raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
     sources = ("data", "weights", "bias_from", "bias_labels")
     changed = [key for key in sources if run.environment.get(key) != environment.get(key)]
     if run.kind in ("finished", "resumable") and "data" in changed:
@@ -233,14 +229,11 @@ FILES = (
 )  # fmt: skip
 
 
-FOLDERS = tuple(sorted({name.partition("/")[0] for name in (*FILES, f"{PROJECTOR}/") if "/" in name}))
-
-
 def clear(path: Path) -> None:
     """Remove what a run wrote; the result first, its configuration last.
 
     Raises:
-        ConfigError: files of these names are no run's, or a folder of it is a link.
+        ConfigError: files of these names are no run's.
     """
     check_is_run(path)
     for file in run_files(path):
@@ -260,10 +253,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 def check_is_run(path: Path) -> None:
-    """Refuse a directory with files that look like a run's where nothing says that they are one's, or whose folders
-    are links: files would be written, and removed, where they lead."""
-    for name in FOLDERS:
-        check_no_link(path / name)
+    """Refuse a directory with files that look like a run's where nothing says that they are one's."""
     for read in (read_config, read_environment):
         with suppress(ConfigError):
             read(path)

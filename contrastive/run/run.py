@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from contrastive.config.identity import config_hash, dataset_name, differences, option_name
+from contrastive.config.identity import dataset_name, differences, option_name
 from contrastive.distributed.hardware import processor_of
 from contrastive.errors import ConfigError
 from contrastive.listing.places import Place, places
@@ -133,8 +133,6 @@ def done_already(path: Path, config: dict[str, Any]) -> Run | None:
     """
     run = read_run(path)
     if run.kind != "finished" or differences(run.config, config):
-        return None
-    if run.result["made_by"]["config"] != config_hash(config):
         return None
     files, gone = places(config["dataset"]), list[str]()
     if files != run.environment.get("files", {}) and not (gone := gone_places(run, config, files)):

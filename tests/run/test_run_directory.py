@@ -18,7 +18,7 @@ from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.directory import open_run, run_files
-from contrastive.run.files import read_config, read_environment, read_result, write_config, write_result
+from contrastive.run.files import read_config, read_environment, read_result, write_config
 from contrastive.run.log import Logs, missing_lines
 from contrastive.run.provenance import code_record
 from contrastive.run.run import done_already, read_run
@@ -381,11 +381,6 @@ def test_a_finished_run_says_what_changed_since(tmp_path, monkeypatch):
     (tmp_path / "insects/new.png").touch()
     assert done_already(run, transfer).warnings == (CHANGED.format("transfer"),)
     finish(run, config=config, environment=environment, rerun=True)
-    write_result(run, {**read_result(run), "made_by": {"config": "another"}})
-    assert done_already(run, config) is None
-    with pytest.raises(ConfigError, match=r"result\.json is another run's: try rerun=true"):
-        interrupt(run, config=config, environment=environment)
-    finish(run, config=config, environment=environment, rerun=True)
     (run / "head.safetensors").unlink()
     assert "head.safetensors is missing: remove result.json" in done_already(run, config).warnings[0]
 
@@ -456,28 +451,17 @@ def written(run, content):
     return run
 
 
-BOMB = b"a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + b"".join(
-    b"a%d: &a%d [%s]\n" % (i, i, b",".join([b"*a%d" % (i - 1)] * 9)) for i in range(1, 9)
-)
-
-
 @pytest.mark.parametrize(
     "content",
     [
-        None, b"", b"\xff\xfe", b"a: [", b"[1, 2]", BOMB, {**SOUND_CONFIG, "loss": None},
-        {**SOUND_CONFIG, "encoder": {"width": 2}}, b"a: &x 1\nb: *x", b"a: " + b"[" * 100_000,
-        yaml.safe_dump(SOUND_CONFIG).encode() + BOMB,
+        None, b"", b"\xff\xfe", b"a: [", b"[1, 2]", {**SOUND_CONFIG, "loss": None},
+        {**SOUND_CONFIG, "encoder": {"width": 2}},
+        {**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}},
     ],
 )  # fmt: skip
 def test_what_is_no_configuration_is_one_sentence(tmp_path, content):
     run = tmp_path if content is None else written(tmp_path / "run", content)
     with pytest.raises(ConfigError, match=r"config.yaml is missing or damaged: try rerun=true"):
-        read_config(run)
-
-
-def test_an_interpolation_is_never_resolved(tmp_path):
-    run = written(tmp_path / "run", {**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}})
-    with pytest.raises(ConfigError, match=r"holds an interpolation, which no run writes"):
         read_config(run)
 
 

@@ -11,7 +11,6 @@ from contrastive.cli.evaluate import main as evaluate
 from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
-from contrastive.run.directory import open_run
 from tests.helpers import compose_settings, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
@@ -129,35 +128,6 @@ def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypat
     evaluate(["run", "--config-dir", "."])
     evaluate(["run"])
     assert seen == [([tmp_path], [str(tmp_path)]), ([], [])]
-
-
-@pytest.mark.parametrize("rerun", [False, True])
-@pytest.mark.parametrize("folder", ["checkpoints", "profile", "projector", "trackers"])
-def test_the_folders_of_a_strangers_run_lead_nowhere_else(folder, rerun, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    files = [tmp_path / "elsewhere" / name for name in ("last.pt", "trace.json.gz", "sprite.png", "precious.json")]
-    for file in files:
-        file.write_text("mine")
-    config, environment = compose_settings().to_dict(), {"data": "2", "code": "1"}
-    write_finished(tmp_path / "run", config=config, environment=environment)
-    (tmp_path / "run" / folder).symlink_to(tmp_path / "elsewhere")
-    opened = open_run(tmp_path / "run", config=config, environment=environment, rerun=rerun)
-    with pytest.raises(ConfigError, match=f"run/{folder} is a link, .*: try rm "), opened:
-        pass
-    assert sorted((tmp_path / "elsewhere").iterdir()) == sorted(files)
-    assert [file.read_text() for file in files] == ["mine"] * len(files)
-
-
-def test_the_evaluations_of_a_strangers_run_are_written_nowhere_else(tmp_path, monkeypatch, capsys):
-    evaluated = []
-    monkeypatch.setattr("contrastive.experiment.evaluate.evaluate_run", lambda *_, **__: evaluated.append(1))
-    for name in ("elsewhere", "run"):
-        (tmp_path / name).mkdir()
-    write_finished(tmp_path / "run", config=compose_settings().to_dict(), environment={})
-    (tmp_path / "run/evaluation").symlink_to(tmp_path / "elsewhere")
-    assert evaluate([str(tmp_path / "run"), "evaluator=[rankme]"]) == 2
-    assert "run/evaluation is a link, and writing would change its target: try rm " in capsys.readouterr().err
-    assert not evaluated
 
 
 def test_a_composed_class_may_be_any_that_can_be_imported():
