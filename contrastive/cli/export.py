@@ -28,8 +28,7 @@ def main(words: list[str]) -> int:
     place = Path(options.run).expanduser()
     file = weights_path(run_below(place, ENCODER) if place.is_dir() else place)
 
-    from contrastive.export.huggingface import export_huggingface
-    from contrastive.export.program import export_onnx, export_pt2
+    from contrastive.export.formats import export_huggingface, export_onnx, export_pt2
 
     if options.onnx:
         print(export_onnx(file, options.folders))

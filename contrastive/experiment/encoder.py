@@ -1,6 +1,5 @@
 """Use a trained encoder: the network and the transform of its images from a run, or from its file alone."""
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,10 +224,3 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
             f"the file's {group} cannot be built ({reason}): try load_encoder(PATH, encoder=module)"
         ) from error
     return network
-
-
-def with_defaults(node: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of an encoder of this package, and the defaults of the arguments that it leaves out."""
-    target = resolve_builtin(node["_target_"], "encoder")
-    parameters = {} if target is None else inspect.signature(target).parameters
-    return {**{name: parameter.default for name, parameter in parameters.items()}, **node}

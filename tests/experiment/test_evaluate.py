@@ -16,7 +16,7 @@ from contrastive import load_encoder
 from contrastive.cli.evaluate import evaluate_runs, main, parse_args
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
-from contrastive.export.program import export_onnx
+from contrastive.export.formats import export_onnx
 from contrastive.run.files import (
     ENCODER,
     evaluation_name,

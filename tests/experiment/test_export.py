@@ -15,7 +15,7 @@ from contrastive import load_encoder
 from contrastive.cli.export import main
 from contrastive.encoder.resnet import ResNet
 from contrastive.experiment.encoder import build_trusted
-from contrastive.export.huggingface import export_huggingface
+from contrastive.export.formats import export_huggingface
 from contrastive.run import provenance
 from contrastive.run.files import encoder_node
 from contrastive.run.weights import save_weights
@@ -160,16 +160,6 @@ def test_timm_loads_the_folder_for_the_hub(node, tmp_path):
     with torch.no_grad():
         torch.testing.assert_close(network(x), encoder(x))
     assert "library_name: timm" in (folder / "README.md").read_text()
-
-
-@pytest.mark.parametrize("target", [RESNET["_target_"], TORCHVISION["_target_"], TIMM["_target_"], "stranger.Net"])
-def test_a_file_that_names_no_arguments_means_their_defaults(target, tmp_path):
-    if target == TIMM["_target_"]:
-        pytest.importorskip("timm")
-    save_weights(tmp_path / "encoder.safetensors", ResNet(), node={"_target_": target}, run=RUN)
-    config = json.loads((export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "config.json").read_text())
-    names = {TORCHVISION["_target_"]: "resnet18", TIMM["_target_"]: "vit_tiny_patch16_224"}
-    assert config.get("architecture") == names.get(target)
 
 
 @pytest.mark.parametrize(

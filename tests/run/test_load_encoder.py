@@ -22,7 +22,7 @@ from contrastive.encoder.timm import timm_encoder
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import SHIPPED, Transform, load_head
 from contrastive.experiment.make import make
-from contrastive.export.huggingface import model_card
+from contrastive.export.formats import model_card
 from contrastive.head.mlp import MLP
 from contrastive.run.weights import read_tensors, read_weights, save_run_weights, save_weights
 from contrastive.training.features import extract

@@ -1,31 +1,129 @@
-"""A folder in the layout of the Hugging Face Hub, with a model card written from the run; nothing is uploaded.
+"""A trained encoder in the formats of others: ONNX, a program that torch alone loads, a folder for the Hub.
 
-timm loads it where timm has the network, and so does transformers; this package loads every one.
+timm loads the folder where timm has the network, and this package loads every one; nothing is uploaded.
 """
 
+import contextlib
 import html
+import io
 import json
 import re
 import shutil
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from contrastive.config.targets import resolve_builtin
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import with_defaults
+from contrastive.experiment.encoder import open_encoder
 from contrastive.files import atomic, write_text
 from contrastive.run.files import RGB, weights_path
 from contrastive.run.provenance import repository
 from contrastive.run.weights import read_weights
 from contrastive.text import printable
 
+TOLD = ("image_size", "mean", "std", "classes")  # in an ONNX file's metadata, as JSON
+SHAPES = {"image": {0: torch.export.Dim("N")}}  # what of an exported graph is free
 TIMMS = "contrastive.encoder.timm.timm_encoder"
 TORCHVISIONS = "contrastive.encoder.torchvision.torchvision_encoder"
 RESNET = "contrastive.encoder.resnet.ResNet"
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
 RECORDED = ("data", "command", "commit", "code", "sha256")
 WRITTEN = ("model.safetensors", "config.json", "README.md")
+
+
+class FromPixels(nn.Module):
+    """Images in [0, 1] of the encoder's size → features."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, encoder: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("mean", torch.tensor(mean)[:, None, None])
+        self.register_buffer("std", torch.tensor(std)[:, None, None].clamp(min=1e-6))
+
+    def forward(self, image: Tensor) -> Tensor:
+        features: Tensor = self.encoder((image - self.mean) / self.std)
+        return features
+
+
+def export_onnx(path: str | Path, folders: Sequence[Path] = ()) -> Path:
+    """Write encoder.onnx beside the encoder's file, and return its path.
+
+    Its input `image` is float32 (N, K, H, W) in [0, 1], of the size that the encoder was evaluated on; its output is
+    `features` (N, F). N is free. onnxruntime's `get_modelmeta().custom_metadata_map` has size, mean, std and classes.
+
+    Args:
+        path: a run directory, or its encoder.safetensors alone.
+        folders: of the module of a network of one's own.
+
+    Raises:
+        ConfigError: the packages of the extra `export` are not installed, the network has a part that ONNX lacks, or
+            `load_encoder` refuses the file.
+    """
+    target = weights_path(path).with_suffix(".onnx")
+    network, example = _traceable(path, folders)
+    with _explained("ONNX"), warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
+        program = torch.onnx.export(
+            network, (example,), input_names=["image"], output_names=["features"], dynamic_shapes=SHAPES, dynamo=True
+        )
+    assert program is not None
+    metadata = read_weights(weights_path(path))[1]
+    program.model.metadata_props.update({name: json.dumps(metadata[name]) for name in TOLD})
+    with atomic(target) as part:
+        program.save(part)
+    return target
+
+
+def export_pt2(path: str | Path, folders: Sequence[Path] = ()) -> Path:
+    """Write encoder.pt2 beside the encoder's file, and return its path.
+
+        encoder = torch.export.load("encoder.pt2").module()
+        features = encoder(image)  # float32 (N, K, H, W) in [0, 1] of the encoder's size → (N, F)
+
+    Args:
+        path: a run directory, or its encoder.safetensors alone.
+        folders: of the module of a network of one's own.
+
+    Raises:
+        ConfigError: the network cannot be traced, or `load_encoder` refuses the file.
+    """
+    target = weights_path(path).with_suffix(".pt2")
+    network, example = _traceable(path, folders)
+    with _explained("a program of torch.export"):
+        program = torch.export.export(network, (example,), dynamic_shapes=SHAPES)
+    with atomic(target) as part, part.open("wb") as out:
+        torch.export.save(program, out)
+    return target
+
+
+def _traceable(path: str | Path, folders: Sequence[Path]) -> tuple[FromPixels, Tensor]:
+    """The network of an encoder's file, in eval mode, and two images to trace it with."""
+    encoder, transform = open_encoder(weights_path(path), folders)
+    example = torch.rand(2, len(transform.mean), *transform.size)
+    return FromPixels(encoder, transform.mean, transform.std).eval(), example
+
+
+@contextlib.contextmanager
+def _explained(kind: str) -> Iterator[None]:
+    """Turn what torch raises at a network that it cannot write, or for want of a package, into one sentence."""
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"{kind} needs a package ({error}): try pip install onnx onnxscript onnxruntime") from error
+    except RuntimeError as error:
+        reason = " ".join(str(error.__cause__ or error).split())[:200]
+        raise ConfigError(
+            f"torch cannot write this network as {kind} ({reason}): "
+            "try encoder.safetensors with contrastive.load_encoder"
+        ) from error
 
 
 def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
@@ -55,18 +153,18 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
 def timm_name(node: dict[str, Any]) -> str | None:
     """What timm calls a network; None for one that it does not have, such as a ResNet with a small stem."""
     if node["_target_"] == RESNET:
-        return f"resnet{node['depth']}" if (node["width"], node["stem"]) == (64, "large") else None
+        return f"resnet{node['depth']}" if (node.get("width"), node.get("stem")) == (64, "large") else None
     name = str(node.get("name"))
-    is_torchvisions = node["_target_"] == TORCHVISIONS and node["stem"] is None and re.fullmatch(r"resnet\d+", name)
+    is_torchvisions = node["_target_"] == TORCHVISIONS and node.get("stem") is None and re.fullmatch(r"resnet\d+", name)
     return name if is_torchvisions or node["_target_"] == TIMMS else None
 
 
 def timm_config(metadata: dict[str, Any]) -> dict[str, Any]:
     """What timm reads in config.json; {} for a network that it does not have."""
-    node, size = with_defaults(metadata["node"]), metadata["image_size"]
+    node, size = metadata["node"], metadata["image_size"]
     if (name := timm_name(node)) is None:
         return {}
-    arguments = size_argument(name, node["image_size"] or size[0]) if node["_target_"] == TIMMS else {}
+    arguments = size_argument(name, node.get("image_size") or size[0]) if node["_target_"] == TIMMS else {}
     channels = len(metadata["mean"])
     return {
         "architecture": name,
