@@ -2,9 +2,9 @@
 
 import signal
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 
-from contrastive.config.neighbors import advice
 from contrastive.errors import check_encoding, without_package
 
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
@@ -35,8 +35,8 @@ def main(words: list[str] | None = None) -> int:
         print(USAGE, end="")
         return 0
     if name not in COMMANDS:
-        meant = advice(name, COMMANDS, otherwise="try contrastive --help")
-        print(f"error: there is no command {name}: {meant}", file=sys.stderr)
+        near = [*get_close_matches(name, COMMANDS), "--help"][0]
+        print(f"error: there is no command {name}: try contrastive {near}", file=sys.stderr)
         return 2
     module, first, _ = COMMANDS[name]
     if name != "train" and hasattr(signal, "SIGPIPE"):  # not on Windows

@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from contrastive.config.identity import LISTS
-from contrastive.config.reference import group_sentences, option_files, root_settings, target_of
+from contrastive.config.reference import group_settings, option_files, root_settings, target_of
 from contrastive.config.settings import Settings
 from docs.make.loss_pages import losses_table, push_table
 
@@ -66,8 +66,8 @@ def public_names() -> str:
 def keywords() -> str:
     """The text of the module."""
     lines = []
-    for group, (_, sentence) in group_sentences().items():
-        lines += [f"    # {sentence}", f"    {group}: {literal([*option_files(group)], is_list=group in LISTS)}"]
+    for group, item in group_settings().items():
+        lines += [f"    # {item.sentence}", f"    {group}: {literal([*option_files(group)], is_list=group in LISTS)}"]
     kinds = {field.name: field.type for field in fields(Settings)}
     for settings in root_settings().values():
         for setting in settings:

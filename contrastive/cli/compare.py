@@ -23,7 +23,7 @@ import sys
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.identity import key_of
-from contrastive.config.mistaken import quote_paths
+from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.progress import answer

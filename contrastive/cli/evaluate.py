@@ -13,9 +13,9 @@ from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import dataset_name
-from contrastive.config.mistaken import quote_paths
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
+from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import majority_text
 from contrastive.report.runs import protocol_of

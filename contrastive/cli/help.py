@@ -4,7 +4,7 @@ The YAML is the help: what is said stands there and in docstrings, see `contrast
 """
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -13,20 +13,21 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config import CONFIGS
 from contrastive.config.check_types import typed
 from contrastive.config.compose import config_dirs
-from contrastive.config.neighbors import no_option, no_setting
+from contrastive.config.identity import LISTS
 from contrastive.config.reference import (
     GROUPS,
     ROOT_FILE,
-    Setting,
     derivation,
     docstring_of,
+    every_setting,
     first_line,
-    group_sentences,
+    group_settings,
     option_files,
     root_settings,
     settings_in,
     target_of,
 )
+from contrastive.config.words import no_option, no_setting
 from contrastive.errors import ConfigError
 
 WIDTH = 120
@@ -37,10 +38,9 @@ def overview(*, _root_: DictConfig) -> str:
     choices, sources = _root_.hydra.runtime.choices, _root_.hydra.runtime.config_sources
     folders = [Path(source.path) for source in sources if source.provider == "command-line"]
     rows = []
-    for group, (option, sentence) in group_sentences().items():
-        names = ", ".join(option_files(group, folders))
-        default = option if option.startswith("[") else choices.get(group) or "null"
-        rows.append((f"{group}={default}", f"{sentence}: {names}"))
+    for group, item in group_settings().items():
+        default = item.value if group in LISTS else choices.get(group) or "null"
+        rows.append((f"{group}={default}", f"{item.sentence}: {', '.join(option_files(group, folders))}"))
     parts = ["Groups (group=option), each with its default:", _table(rows)]
     for heading, settings in root_settings().items():
         rows = [(f"{item.key}={typed(_root_[item.key])}", item.sentence) for item in settings]
@@ -75,9 +75,9 @@ def _page(word: str, folders: Sequence[Path]) -> str:
 
 
 def _group_page(group: str, folders: Sequence[Path]) -> str:
-    default, sentence = group_sentences()[group]
+    default = group_settings()[group]
     rows = [(f"{group}={name}", first_line(file)) for name, file in option_files(group, folders).items()]
-    parts = [f"{group}: {sentence}; default: {group}={default}", _table(rows)]
+    parts = [f"{group}: {default.sentence}; default: {group}={default.value}", _table(rows)]
     return "\n\n".join([*parts, *_of_every_option(group)])
 
 
@@ -106,7 +106,7 @@ def _of_every_option(group: str) -> list[str]:
 
 def _setting_page(key: str, folders: Sequence[Path]) -> str:
     """Where a setting stands: what it is, which options read it, and which ones set it."""
-    everywhere = list(_every_setting(folders))
+    everywhere = list(every_setting(folders))
     found = [(place, item) for place, item in everywhere if f"{item.key}.".startswith(f"{key}.")]
     if not found:
         raise ConfigError(no_setting(key, [*GROUPS, *(item.key for _, item in everywhere)]))
@@ -115,14 +115,6 @@ def _setting_page(key: str, folders: Sequence[Path]) -> str:
     explained_first = sorted(found, key=lambda pair: not pair[1].sentence)
     said = [f"{place.ljust(width)}  {item}" for place, item in explained_first]
     return "\n".join([*said, *([f"read by {', '.join(readers)}"] if readers else [])])
-
-
-def _every_setting(folders: Sequence[Path]) -> Iterator[tuple[str, Setting]]:
-    """(the option that has it, setting) of all YAMLs, train.yaml first."""
-    yield from (("train.yaml", item) for item in settings_in(ROOT_FILE))
-    for group in GROUPS:
-        for name, file in option_files(group, folders).items():
-            yield from ((f"{group}={name}", item) for item in settings_in(file))
 
 
 def _shown(file: Path) -> str:

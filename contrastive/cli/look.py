@@ -28,8 +28,8 @@ from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.compose import LARGE, importable, search_path
 from contrastive.config.identity import key_of
-from contrastive.config.mistaken import quote_paths
 from contrastive.config.settings import Settings, checked_settings
+from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
 from contrastive.files import read_bytes, write_text
 from contrastive.listing.walk import has_an_image, subfolders

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering, html_file
-from contrastive.config.mistaken import DATASET_PATHS
+from contrastive.config.words import DATASET_PATHS
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import run_below

@@ -22,8 +22,8 @@ from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jo
 from contrastive.config import CONFIGS
 from contrastive.config.compose import importable
 from contrastive.config.messages import in_a_line, user_message
-from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.settings import Settings, checked_settings
+from contrastive.config.words import check_words, quote_paths
 from contrastive.distributed.hardware import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.errors import check_encoding
@@ -119,9 +119,7 @@ def _start(words: list[str], records: Path | None = None) -> int:
         print(f"\n{said}: run the same command again (without rerun=true) to continue from here", file=sys.stderr)
         return code
     except Exception as error:
-        if records is None:
-            return _report(error, words, composing=True)
-        return 1 if any(read_jobs(records).values()) else _report(error, words)
+        return 1 if records and any(read_jobs(records).values()) else _report(error, words, composing=True)
     finally:
         sys.argv = typed
     return 0

@@ -6,7 +6,7 @@ a word such as `no` is true.
 
 import inspect
 import re
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from hydra.core.override_parser.types import Quote, QuotedString
 
@@ -14,10 +14,8 @@ from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION
 from contrastive.config.settings import Settings
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
-from contrastive.schema import LISTS, MAPPINGS, TYPED, UNIONS, misfit
+from contrastive.schema import TYPED, misfit
 
-KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
-ITEMS = {int: "whole numbers", float: "numbers", str: "names"}
 NUMBER = re.compile(r"\d+(_\d+)+|[\d_]+e\d+", re.IGNORECASE)  # text that Hydra reads as another, such as 2024_01_15
 
 
@@ -52,7 +50,7 @@ def check_types(node: Any, key: str) -> None:
         if is_chosen and misfit(value, parameter.annotation, TYPED) is not None:
             default = parameter.default is not inspect.Parameter.empty
             raise ConfigError(
-                f"{key}.{name} must be {' or '.join(described(parameter.annotation))}, "
+                f"{key}.{name} must be {inspect.formatannotation(parameter.annotation)}, "
                 f"got {typed(value)}: try {key}.{name}={typed(parameter.default) if default else '...'}"
             )
 
@@ -64,22 +62,6 @@ def _parameters(target: str) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(constructor, eval_str=True).parameters)
     except Exception:  # a builtin, or whatever names in foreign annotations raise
         return {}
-
-
-def described(hint: Any) -> list[str]:
-    """The types of an annotation in words, each once."""
-    if get_origin(hint) in UNIONS:
-        options = get_args(hint)
-        words = [word for option in options if option is not str for word in described(option)]
-        text = ["auto" if {bool, int}.intersection(options) else KINDS[str]] if str in options else []
-        return [*text, *dict.fromkeys(words)]
-    if get_origin(hint) in MAPPINGS:
-        return ["a mapping"]
-    if get_origin(hint) in LISTS:
-        hints = get_args(hint)
-        count = "" if len(hints) == 1 or hints[1:] == (...,) else f"{len(hints)} "
-        return [f"a list of {count}{ITEMS.get(hints[0], 'values')}"]
-    return [KINDS[hint]] if hint in KINDS else []
 
 
 def typed(value: object) -> str:

@@ -4,6 +4,7 @@ import errno
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from inspect import formatannotation
 from pathlib import Path
 from typing import get_type_hints
 
@@ -12,20 +13,15 @@ from hydra.errors import HydraException, InstantiationException, MissingConfigEx
 from omegaconf.errors import ConfigAttributeError, OmegaConfBaseException, ValidationError
 
 from contrastive.config import LIBRARIES, PACKAGE
-from contrastive.config.check_types import described, typed
+from contrastive.config.check_types import typed
 from contrastive.config.compose import config_dirs
-from contrastive.config.neighbors import SYNONYMS, no_option, no_setting
-from contrastive.config.reference import option_files, settings_for, settings_of
+from contrastive.config.reference import Setting, every_setting, option_files
 from contrastive.config.settings import Settings
+from contrastive.config.words import SYNONYMS, no_option, no_setting
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
 SEE_ALL = "try python train.py --help"
-PLUGINS = {"submitit": "slurm", "ray": "ray"}  # of Hydra, and the extra that installs each
-REFUSALS = (  # of a constructor
-    TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError, OSError, ImportError,
-    InstantiationException,
-)  # fmt: skip
 OF_THE_DISK = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENAMETOOLONG, errno.EIO, errno.ENOLCK, errno.ENOSYS,
     errno.EOPNOTSUPP, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST,
@@ -53,18 +49,15 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
         if isinstance(link, ConfigError):
             return str(link)
         if isinstance(link, yaml.MarkedYAMLError):
-            mark = link.problem_mark
-            where = f"{mark.name}, line {mark.line + 1}," if mark else "a YAML"
-            return f"{where} is not YAML ({link.problem}): compare it with configs/loss/nt_xent.yaml"
+            return f"a YAML cannot be read ({said(link)}): compare it with configs/loss/nt_xent.yaml"
         if is_out_of_memory(link):
             return f"too little memory ({said(link)}): {KNOBS}"
         if isinstance(link, OSError) and (link.errno in OF_THE_DISK or (link is error and link.filename)):
             file = f"{link.filename}: " if link.filename else ""
             why = (link.strerror or "error").lower()
             return f"{file}{why}: mend that and run the same command again, or try {place} in another place"
-    if isinstance(error, InstantiationException):
-        # a bug in a class of the user's own has a traceback
-        return f"{said(error)}: {SEE_ALL}" if isinstance(chain[-1], REFUSALS) and not _own(chain[-1]) else None
+    if isinstance(error, InstantiationException):  # a bug in code of a component has a traceback
+        return f"{said(error)}: {SEE_ALL}" if all(map(_is_library, _frames(chain[-1])[-1:])) else None
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _composition(error, chain, words)
     return None
@@ -87,47 +80,34 @@ def said(error: BaseException) -> str:
 
 def _composition(error: BaseException, chain: list[BaseException], words: Sequence[str]) -> str:
     """An error of Hydra or OmegaConf: by its fields, else in the library's own words."""
+    folders = config_dirs(words)[0]
     for link in chain:
         if isinstance(link, ValidationError) and link.full_key in (hints := get_type_hints(Settings)):
-            key, expected = link.full_key, " or ".join(described(hints[link.full_key]))
-            return f"{key} must be {expected}, got {typed(link.value)}: try {key}={settings_for(words)[key]}"
+            key, kind = link.full_key, formatannotation(hints[link.full_key])
+            return f"{key} must be {kind}, got {typed(link.value)}: try python train.py --help {key}"
         if isinstance(link, ConfigAttributeError) and link.full_key:
-            return _unknown(link.full_key, words)
+            return _unknown(link.full_key, words, [*every_setting(folders)])
         if isinstance(link, MissingConfigException) and link.missing_cfg_file and "/" in link.missing_cfg_file:
             group, _, name = link.missing_cfg_file.rpartition("/")
-            if extra := PLUGINS.get(name.partition("_")[0]):
-                return f"{name} is not installed: try pip install -e '.[{extra}]'"
-            return no_option(group, name, option_files(group, config_dirs(words)[0]))
+            return no_option(group, name, option_files(group, folders))
     if isinstance(error, OverrideParseException):
-        return _not_parsed(error, words)
+        cause = f" ({said(chain[-2])})" if len(chain) > 2 else ""  # the last is of the parser's own
+        remedy = "try it without blanks, or in quotes as 'evaluator=[knn,linear]'"
+        return f"{error.override} is not KEY=VALUE{cause}: {remedy}"
     cause = said(error.__cause__) if error.__cause__ and isinstance(error, HydraException) else ""
     return f"{f'{said(error)} {cause}'.strip()}: {SEE_ALL}"
 
 
-def _not_parsed(error: OverrideParseException, words: Sequence[str]) -> str:
-    """The sentence for a word that is none of Hydra's grammar, such as `loss nt_xent`."""
-    word = error.override
-    if "=" in word:
-        cause = said(causes(error)[-2])  # the last is of the parser's own
-        return f"{word} cannot be read ({cause}): try it without blanks, or in quotes as 'evaluator=[knn,linear]'"
-    if word not in settings_for(words):
-        return f"{word} is not KEY=VALUE: {SEE_ALL}"
-    after = next((other for other in words[words.index(word) + 1 :] if "=" not in other), "VALUE")
-    return f"{word} is not KEY=VALUE: try {word}={after}"
-
-
-def _unknown(key: str, words: Sequence[str]) -> str:
+def _unknown(key: str, words: Sequence[str], everywhere: Sequence[tuple[str, Setting]]) -> str:
     """The sentence for a setting that the chosen options lack: other options have it, or its neighbors."""
-    group, folders = key.partition(".")[0], config_dirs(words)[0]
+    group = key.partition(".")[0]
     having = [
-        f"{group}={name}"
-        for name in option_files(group, folders)
-        if any(f"{item.key}.".startswith(f"{key}.") for item in settings_of(group, name, folders))
+        option for option, item in everywhere if option.startswith(f"{group}=") and f"{item.key}.".startswith(f"{key}.")
     ]
     if having and key not in SYNONYMS:
-        return f"{key} is of options that are not chosen: try {' or '.join(having)} with it"
+        return f"{key} is of options that are not chosen: try {' or '.join(dict.fromkeys(having))} with it"
     value = next((word.partition("=")[2] for word in words if word.startswith(f"{key}=")), "VALUE")
-    return no_setting(key, settings_for(words), value)
+    return no_setting(key, [item.key for _, item in everywhere], value)
 
 
 STANDARD = Path(sysconfig.get_path("stdlib"))
@@ -145,25 +125,20 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def in_a_line(error: BaseException) -> str:
-    """The last line of the traceback of what caused an error, and the last place in code of one's own, else in ours."""
+    """The last line of the traceback of what caused an error, and its last place in code that is of no library."""
     while error.__cause__ is not None and error.__cause__.__traceback__ is not None:  # a process of a pool has none
         error = error.__cause__
-    last = [*[frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame)], *_own(error)][-1:]
+    last = [frame for frame in _frames(error) if not _is_library(frame)][-1:]
     place = "".join(f" ({frame.filename}, line {frame.lineno}, in {frame.name})" for frame in last)
     return f"{type(error).__name__}: {said(error)}{place}: try the same command once that is mended"
 
 
-def _own(error: BaseException) -> list[traceback.FrameSummary]:
-    """Where an error was in code of the user's own: not in a library, in ours, or in the script that called us."""
-    frames = traceback.extract_tb(error.__traceback__)
-    start = next((i for i, frame in enumerate(frames) if _is_ours(frame)), 0)
-    return [frame for frame in frames[start:] if not (_is_ours(frame) or _is_library(Path(frame.filename)))]
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    return list(traceback.extract_tb(error.__traceback__))
 
 
-def _is_ours(frame: traceback.FrameSummary) -> bool:
-    return Path(frame.filename).is_relative_to(PACKAGE)
-
-
-def _is_library(file: Path) -> bool:
-    """Whether a frame is of an installed package, or of Python itself."""
-    return bool(LIBRARIES.intersection(file.parts)) or str(file).startswith("<") or file.is_relative_to(STANDARD)
+def _is_library(frame: traceback.FrameSummary) -> bool:
+    """Whether it is of an installed package, or of Python itself."""
+    file = Path(frame.filename)
+    is_ours = file.is_relative_to(PACKAGE)
+    return not is_ours and (bool(LIBRARIES.intersection(file.parts)) or file.is_relative_to(STANDARD))

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from contrastive.config import CONFIGS
-from contrastive.config.compose import config_dirs
+from contrastive.config import CONFIGS, PACKAGE
 from contrastive.config.identity import COMPONENTS
 from contrastive.files import YAML_LOADER
 
@@ -45,11 +44,11 @@ def first_line(file: Path) -> str:
     return next(iter(comments), "")
 
 
-def group_sentences() -> dict[str, tuple[str, str]]:
-    """{group: (what is used if nothing is typed, an option or [several], what the group is)}, as in train.yaml."""
-    found = re.findall(r"^  - (\w+): (.+?)\s+# (.*)$", ROOT_FILE.read_text(), re.MULTILINE)
-    lines = {group: (option.replace(" ", ""), sentence) for group, option, sentence in found}
-    return {group: lines[group] for group in GROUPS}
+def group_settings() -> dict[str, Setting]:
+    """{group: what is used if nothing is typed, and what the group is}, as in train.yaml."""
+    first_counts = reversed([*settings_in(ROOT_FILE)])  # evaluator: [knn, ...] before evaluator: {}
+    found = {item.key: item for item in first_counts}
+    return {group: found[group] for group in GROUPS}
 
 
 def root_settings() -> dict[str, list[Setting]]:
@@ -96,12 +95,6 @@ def derivation(group: str, name: str, folders: Sequence[Path] = ()) -> list[Path
     return [file, *(path for base in bases for path in derivation(group, base, folders))]
 
 
-def settings_of(group: str, name: str, folders: Sequence[Path] = ()) -> list[Setting]:
-    """What an option sets, what it takes over from others included."""
-    files = reversed(derivation(group, name, folders))
-    return list({item.key: item for file in files for item in settings_in(file)}.values())
-
-
 def target_of(group: str, name: str, folders: Sequence[Path] = ()) -> str:
     """What an option builds, as contrastive.loss.nt_xent.NTXent; nothing for an experiment."""
     found = (
@@ -114,8 +107,7 @@ def target_of(group: str, name: str, folders: Sequence[Path] = ()) -> str:
 def docstring_of(target: str, folders: tuple[Path, ...] = ()) -> str:
     """The docstring of a class or function up to its arguments; empty where its source is in none of the folders."""
     module, _, name = target.rpartition(".")
-    places = (Path(__file__).parents[2], CONFIGS.parent, Path.cwd(), *folders)
-    files = (place / f"{module.replace('.', '/')}.py" for place in places)
+    files = (place / f"{module.replace('.', '/')}.py" for place in (PACKAGE.parent, Path.cwd(), *folders))
     source = next((file.read_text() for file in files if file.is_file()), "")
     found = [
         node
@@ -125,14 +117,9 @@ def docstring_of(target: str, folders: tuple[Path, ...] = ()) -> str:
     return SECTIONS.split(ast.get_docstring(found[0]) or "")[0].strip() if found else ""
 
 
-def settings_for(words: Sequence[str]) -> dict[str, str]:
-    """{setting or group: its value as written} of the options that the words choose, of a sweep of all its options."""
-    folders, _ = config_dirs(words)
-    typed = {group: value for group, _, value in (word.partition("=") for word in words) if group in GROUPS}
-    first_counts = reversed([*settings_in(ROOT_FILE)])  # evaluator: [knn, ...] before evaluator: {}
-    found = {item.key: item.value for item in first_counts} | typed
-    for group in ("experiment", *COMPONENTS, "experiment"):  # which chooses options, and has the last word
-        for name in found[group].strip("[]").replace(" ", "").split(","):
-            if name in option_files(group, folders):
-                found |= {item.key: item.value for item in settings_of(group, name, folders)} | typed
-    return found
+def every_setting(folders: Sequence[Path] = ()) -> Iterator[tuple[str, Setting]]:
+    """(the option that has it, setting) of all YAMLs, train.yaml first."""
+    yield from (("train.yaml", item) for item in settings_in(ROOT_FILE))
+    for group in GROUPS:
+        for name, file in option_files(group, folders).items():
+            yield from ((f"{group}={name}", item) for item in settings_in(file))

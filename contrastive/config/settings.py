@@ -13,8 +13,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL, flatten
-from contrastive.config.neighbors import no_setting
 from contrastive.config.targets import check_modules
+from contrastive.config.words import no_setting
 from contrastive.errors import (
     ConfigError,
     check_at_least,

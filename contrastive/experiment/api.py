@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from contrastive.config.check_types import typed
 from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
-from contrastive.config.mistaken import check_words, expanded, quote_paths
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
+from contrastive.config.words import check_words, expanded, quote_paths
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.splits import as_images
 from contrastive.dataset.folder.stored import Stored

@@ -8,8 +8,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.check_types import check_types
 from contrastive.config.identity import COMPONENTS
-from contrastive.config.neighbors import no_option
 from contrastive.config.reference import ROOT_FILE, derivation, option_files
+from contrastive.config.words import no_option
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_data, build_loss, instantiate_node
 from contrastive.text import counted

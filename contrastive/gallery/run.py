@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.config.compose import importable
-from contrastive.config.mistaken import DATASET_PATHS
 from contrastive.config.targets import check_targets
+from contrastive.config.words import DATASET_PATHS
 from contrastive.errors import ConfigError
 from contrastive.evaluator.bias_audit import listed_groups
 from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote

@@ -11,7 +11,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.identity import key_of, option_name
-from contrastive.config.neighbors import neighbors
+from contrastive.config.words import neighbors
 from contrastive.errors import ConfigError
 from contrastive.report.names import protocols_apart, told_apart, typed_words, without_shared
 from contrastive.report.record import device_of, look_up, read_record, shown_metrics

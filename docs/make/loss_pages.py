@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from contrastive.config.reference import docstring_of, option_files, settings_of, target_of
+from contrastive.config.reference import Setting, derivation, docstring_of, option_files, settings_in, target_of
 from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.report.frame import record_frame
@@ -171,6 +171,11 @@ def push_table() -> str:
         if told not in (MEASURED, NO_PUSH):
             lines.append(f"| `{name}` | {told} |")
     return "\n".join(lines)
+
+
+def settings_of(group: str, name: str) -> list[Setting]:
+    """What an option sets, what it takes over from others included."""
+    return list({item.key: item for file in reversed(derivation(group, name)) for item in settings_in(file)}.values())
 
 
 def settings_table(name: str) -> str:

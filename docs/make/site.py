@@ -8,7 +8,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from contrastive.config.reference import ROOT_FILE, group_sentences, option_files
+from contrastive.config.reference import ROOT_FILE, group_settings, option_files
 from contrastive.study.record import read_compared
 from contrastive.study.render import files as comparison
 from docs.make import loss_pages
@@ -36,8 +36,8 @@ def settings_reference() -> str:
     """The YAMLs of the package in Markdown, by group."""
     parts = ["Each file as it stands. `python train.py --help KEY` prints where a setting is read and set."]
     parts += ["## The run", f"```yaml\n{ROOT_FILE.read_text().strip()}\n```"]
-    for group, (default, sentence) in group_sentences().items():
-        parts += [f"## {group}", f"{sentence[:1].upper()}{sentence[1:]}. Default: `{group}={default}`."]
+    for group, item in group_settings().items():
+        parts += [f"## {group}", f"{item.sentence[:1].upper()}{item.sentence[1:]}. Default: `{group}={item.value}`."]
         for name, file in option_files(group).items():
             parts += [f"### {group}={name}", f"```yaml\n{file.read_text().strip()}\n```"]
     return "\n\n".join(parts) + "\n"

@@ -23,8 +23,7 @@ from hydra import initialize_config_dir
 from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.messages import user_message
-from contrastive.config.mistaken import quote_paths
-from contrastive.config.neighbors import did_you_mean
+from contrastive.config.words import did_you_mean, quote_paths
 from contrastive.distributed.hardware import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text

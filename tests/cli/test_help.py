@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 
 from contrastive.cli.help import explain
 from contrastive.config.compose import search_path
-from contrastive.config.reference import GROUPS, first_line, group_sentences, option_files, root_settings
+from contrastive.config.reference import GROUPS, first_line, group_settings, option_files, root_settings
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from tests.helpers import ROOT, program
@@ -77,7 +77,7 @@ def test_every_setting_and_every_option_has_its_sentence():
     settings = [item for items in root_settings().values() for item in items]
     assert {item.key for item in settings} | set(GROUPS) == set(Settings.__dataclass_fields__) | {"experiment"}
     assert not [item.key for item in settings if not item.sentence]
-    assert list(group_sentences()) == list(GROUPS)
+    assert list(group_settings()) == list(GROUPS)
     files = [file for group in GROUPS for file in option_files(group).values()]
     assert not [str(file) for file in files if not first_line(file)]
 

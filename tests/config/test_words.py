@@ -5,17 +5,11 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
 from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
-from contrastive.config import CONFIGS
-from contrastive.config.identity import flatten
-from contrastive.config.mistaken import check_words, quote_paths
-from contrastive.config.neighbors import GO_ON
-from contrastive.config.reference import settings_for
+from contrastive.config.words import GO_ON, check_words, quote_paths
 from tests.cli.hostile import DRY, call
 
 FAST = [  # without composing
@@ -26,14 +20,15 @@ FAST = [  # without composing
     ("dataset=/data/own", "try dataset=image_folder dataset.root=/data/own"),
     ("dataset.root=a/000.tar dataset.root=a/001.tar", "2 words say dataset.root, as braces in the shell do: try"),
     ("hydra/launcher=slurm seed=0", "try -m before it, also for a single run"),
-    ("-m --cfg job", "try it without -m"),
-    ("-m hydra.run.dir=mine", "-m starts several: try hydra.sweep.dir=PATH"),
 ]
 SLOW = [
-    ("lr=0.1", "there is no setting lr: did you mean optimizer.lr? try python train.py --help"),
-    ("tau_pluss=0.1", "there is no setting tau_pluss: did you mean tau_plus? try python train.py --help"),
+    ("lr=0.1", "there is no setting lr: did you mean optimizer.lr or "),
+    (
+        "tau_pluss=0.1",
+        "there is no setting tau_pluss: did you mean tau_plus or loss.tau_plus? try",
+    ),
     ("+unknown=1", "there is no setting unknown: try python train.py --help"),
-    ("loss.temperatur=1", "did you mean loss.temperature or temperature? try"),
+    ("loss.temperatur=1", "did you mean loss.temperature or "),
     ("los=nt_xent", "did you mean loss? try"),
     ("loss=NTXent", "did you mean loss=nt_xent? try python train.py --help loss"),
     ("evaluator=[kn]", "did you mean evaluator=knn? try python train.py --help evaluator"),
@@ -45,26 +40,24 @@ SLOW = [
     ("num_workers=4", "try it without: no process loads images here"),
     ("resume=true", f"try {GO_ON}"),
     ("wandb=true", "try 'tracker=[tensorboard,wandb]'"),
-    ("accumulate_grad_batches=4", "try grad_cache_chunk=128"),
     ("dataset.root=own", "try dataset=image_folder dataset.root=own"),
     ("optimizer.momentum=0.9", "try optimizer=lars or optimizer=sgd with it"),
     ("tracker.wandb.mode=offline", "is of options that are not chosen: try tracker=wandb"),
     ("-m loss=nt_xent,triplet loss.margin=0.2", "try loss=contrastive_margin or loss=triplet with it"),
-    ("loss nt_xent", "loss is not KEY=VALUE: try loss=nt_xent"),
-    ("loss = nt_xent", "loss is not KEY=VALUE: try loss=nt_xent"),
-    ("nonsense", "nonsense is not KEY=VALUE: try python train.py --help"),
+    ("loss = nt_xent", "loss is not KEY=VALUE: try it without blanks, or in quotes"),
+    ("dataset.name=größe", "try it without blanks, or in quotes"),
+    ("-m --cfg job", "Only one of --run, --multirun, --cfg"),
     ("'optimizer.lr = 0.1'", "try it without blanks, or in quotes"),
     ("'seed=0\r'", "try it without blanks, or in quotes"),
     ("evaluator=[knn, linear]", "or in quotes as 'evaluator=[knn,linear]'"),
     ("loss=nt_xent,debiased_pos", "To sweep over it, add --multirun to your command line"),
     ("temperature=0,5", "To sweep over it, add --multirun to your command line"),
-    ("dataset=cifar10 batch_size=abc", "batch_size must be a whole number, got abc: try batch_size=512"),
-    ("experiment=dcl epochs=abc", "try epochs=400"),
-    ("seed=null", "seed must be a whole number, got null: try seed=0"),
+    ("dataset=cifar10 batch_size=abc", "batch_size must be int, got abc: try python train.py --help batch_size"),
+    ("seed=null", "seed must be int, got null: try python train.py --help seed"),
     ("encoder.in_channels=three", "encoder.in_channels must be at least 1, got three: try encoder.in_channels=3"),
     ("sampler=class_balance", "try sampler=class_balanced"),
-    ("loss.temperature={a:1}", "loss.temperature must be a number, got {a:1}"),
-    ("dataset.size=99999999999999999999999", "dataset.size must be a whole number, got 9999"),
+    ("loss.temperature={a:1}", "loss.temperature must be float, got {a:1}"),
+    ("dataset.size=99999999999999999999999", "dataset.size must be int, got 9999"),
     ("+seed=1", "An item is already at 'seed'"),
     ("~epochs", "the setting epochs is missing"),
     ("loss._target_=my_loss.Loss", "names no module that Python finds: try --config-dir"),
@@ -113,7 +106,6 @@ def test_right_words_pass(typed):
             for text in (r"_([0-9]+)[.]png$", r"[ab](\d+)\.png$", "(a|b), c's", "x_(.*)_y")
         ),
         ("hydra.run.dir", "runs of today"),
-        ("dataset.name", "größe"),
     ],
 )
 def test_a_path_and_a_pattern_are_taken_literally(key, text):
@@ -146,21 +138,6 @@ def test_compare_and_pack_take_a_path_literally_too(monkeypatch):
     assert compare.main(["loss=a,b", "dataset.root=My Drive (1)"]) == 1
     assert seen == ["loss=a,b", "dataset.root='My Drive (1)'"]
     assert folder_settings(["dataset.table=labels (1).csv"]) == {"table": "labels (1).csv"}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [[], ["dataset=cifar10", "loss=triplet", "evaluator=[knn]"], ["experiment=dcl"]],
-)
-def test_the_settings_that_the_words_choose_are_those_that_hydra_composes(words):
-    known = settings_for(words)
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        composed = flatten(OmegaConf.to_container(compose("train", words)))
-    missing = {
-        key for key, value in composed.items() if "._" not in key and value not in ({}, None) and key not in known
-    }
-    assert not missing
-    assert known["epochs"] == str(composed["epochs"])
 
 
 def test_nothing_in_config_imports_in_a_circle():

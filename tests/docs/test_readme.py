@@ -16,9 +16,9 @@ from hydra.core.override_parser.types import Override
 from tables.spec import table_paths
 
 import contrastive
-from contrastive.config.mistaken import quote_paths
 from contrastive.config.reference import option_files
 from contrastive.config.settings import Settings
+from contrastive.config.words import quote_paths
 from contrastive.experiment.components import build_evaluators, build_hooks, build_loss, instantiate_node
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import LAST

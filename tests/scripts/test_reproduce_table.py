@@ -105,7 +105,7 @@ def test_a_failed_row_is_named_with_its_log_and_the_others_run(tmp_path):
     done = reproduce("digits", *words, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("failed: ") == 3
-    assert "must be true or false, got no" in done.stdout
+    assert "must be bool, got no" in done.stdout
     log = Path(done.stderr.split("see ")[1].split()[0])
     assert "try loss.drop_false_negatives=false" in (tmp_path / log).read_text()
     assert runs_of_rows(tmp_path) == [0, 0, 0]

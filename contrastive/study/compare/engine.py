@@ -17,9 +17,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.identity import config_hash, flatten, key_of
-from contrastive.config.neighbors import did_you_mean
 from contrastive.config.reference import option_files
 from contrastive.config.settings import SHARED_KEYS, checked_settings
+from contrastive.config.words import did_you_mean
 from contrastive.distributed.hardware import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import watching
