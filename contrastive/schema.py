@@ -8,14 +8,18 @@ misfit(json.loads(text), Facts)  # "mean[2]" where that is no number; None where
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from contrastive.errors import ConfigError
+from contrastive.files import locked, write_text
+
+T = TypeVar("T")
 
 PLAIN = {bool: (bool,), int: (int,), float: (int, float), None: (NoneType,), NoneType: (NoneType,)}
 UNIONS, MAPPINGS, LISTS = (Union, UnionType), (dict, Mapping), (list, tuple, Sequence)
@@ -86,3 +90,29 @@ def _missing(kind: Any, keys: Set[Any]) -> set[Any]:
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
+
+
+def kept(path: Path, kind: type[T], make: Callable[[], T], *, is_whole: Callable[[T], bool] = bool) -> T:
+    """What `make` gives, kept in a .json file: made once, while other processes wait; again if the file does not fit.
+
+    Args:
+        path: of the file, named after all that the content depends on.
+        kind: TypedDict of the content.
+        is_whole: whether what belongs to the content, such as a file beside it, is there.
+    """
+    if (content := known(path, kind, is_whole=is_whole)) is not None:
+        return content
+    with locked(path.with_suffix(".lock")):
+        if (content := known(path, kind, is_whole=is_whole)) is None:
+            content = make()
+            write_text(path, json.dumps(content))  # last: marks all of it as complete
+    return content
+
+
+def known(path: Path, kind: type[T], *, is_whole: Callable[[T], bool] = bool) -> T | None:
+    """What is kept in a file; None if it is not there, or does not fit."""
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        content: Any = json.loads(path.read_bytes())
+        if misfit(content, kind) is None and is_whole(content):
+            return content  # type: ignore[no-any-return]
+    return None

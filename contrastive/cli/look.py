@@ -31,7 +31,7 @@ from contrastive.config.identity import key_of
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
-from contrastive.files import read_bytes, write_text
+from contrastive.files import content_of, read_bytes, write_text
 from contrastive.listing.walk import has_an_image, subfolders
 from contrastive.text import as_typed, show
 
@@ -221,7 +221,6 @@ def _copies(parts: dict[str, "Part"]) -> list[str]:
     import numpy as np
 
     from contrastive.dataset.folder.layout import part_copies
-    from contrastive.dataset.folder.stored import content_of
 
     sizes = {path: path.stat().st_size for part in parts.values() for path in part.paths}
     alike = Counter(sizes.values())
@@ -235,12 +234,12 @@ def _copies(parts: dict[str, "Part"]) -> list[str]:
 
 def size_in_shards(indices: "Sequence[Index]") -> str:
     """`usual_size` of some images of the first shard."""
-    import numpy as np
+    import torch
 
-    from contrastive.dataset.shard.index import Shards
+    from contrastive.dataset.shard.stored import StoredImages
 
-    source = Shards(indices[:1])
-    images = source.read(np.arange(0, len(source), max(1, len(source) // LOOKED_AT)))
+    stored = StoredImages(indices[:1], size=USUAL_SIDE)
+    images = stored.read(torch.arange(0, len(stored), max(1, len(stored) // LOOKED_AT)))
     return usual_size([opened[0] for image in images if (opened := _side_and_mode(BytesIO(image)))])
 
 
@@ -259,8 +258,7 @@ def _side_and_mode(path: Path | BytesIO) -> tuple[int, str] | None:
 
 def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     """The report on another dataset, which is read for it, and what else is typed to train on it."""
-    from contrastive.dataset.folder.stored import StoredImages
-    from contrastive.dataset.shard.index import Shards
+    from contrastive.dataset.shard.stored import StoredImages
     from contrastive.listing.found import Listing
 
     sized = "dataset=shards" in words and "dataset.size" not in map(key_of, words)
@@ -270,8 +268,8 @@ def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
         data = build_data(settings.dataset)
     train, further = data.pretrain, list[str]()
     height, width = train.image.shape[-2:]
-    if sized and isinstance(train.image, StoredImages) and isinstance(train.image.source, Shards):
-        further = [size_in_shards(train.image.source.indices)]
+    if sized and isinstance(train.image, StoredImages):
+        further = [size_in_shards(train.image.indices)]
     elif settings.encoder.get("stem") == "small" and image_size(settings.dataset) is None and height >= LARGE:
         further = ["encoder.stem=large"]
     what = f"each image: {data.n_channels} x {8 * train.image.dtype.itemsize} bits, {height} x {width} pixels"

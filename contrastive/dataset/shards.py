@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastive.dataset.folder.stored import DECODER, StoredImages
-from contrastive.dataset.shard.index import Index, Shards, index_shards
+from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import ORDER
 from contrastive.dataset.shard.sample import LABEL, NAMED, Fields, Value, choice
+from contrastive.dataset.shard.stored import DECODER, StoredImages
 from contrastive.dataset.shard.tar import beside, names_of_files
 from contrastive.dataset.splits import BY_PLACE, as_data, channel_stats, divided, drawn, stratified
 from contrastive.errors import ConfigError, check_at_least
@@ -90,11 +90,11 @@ def shards(
     classes, biases = _values_of(every, "label"), _values_of(every, "bias")
     splits = {}
     for key, found in indices.items():
-        images = StoredImages(Shards(found), size=size).as_tensor()
+        images = StoredImages(found, size=size)
         if not len(images):
             raise _none_readable(places[key][0], found)
         own_bias = None if bias is None else _numbers(found, "bias", biases)
-        split = Split(images, _numbers(found, "label", classes), own_bias, keyed=True)
+        split = Split(cast(Tensor, images), _numbers(found, "label", classes), own_bias, keyed=True)
         splits[key] = _labeled(split, key, places[key][0]) if classes and key != "train" else split
     shown = {key: place for key, (place, _) in places.items()}
     if "test" not in splits:

@@ -15,9 +15,8 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.config.words import check_words, expanded, quote_paths
-from contrastive.dataset.array.given import given_data
-from contrastive.dataset.array.splits import as_images
-from contrastive.dataset.folder.stored import Stored
+from contrastive.dataset.arrays import as_images, given_data
+from contrastive.dataset.shard.stored import StoredImages
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Picture, Transform, load_run_encoder
@@ -111,13 +110,13 @@ class Result:
         return torch.cat(parts)
 
 
-def _batch(several: list[Picture] | Tensor | Stored, start: int, end: int) -> list[Picture] | Tensor:
-    return several[torch.arange(start, end)] if isinstance(several, Stored) else several[start:end]
+def _batch(several: list[Picture] | Tensor | StoredImages, start: int, end: int) -> list[Picture] | Tensor:
+    return several[torch.arange(start, end)] if isinstance(several, StoredImages) else several[start:end]
 
 
-def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor | Stored:
+def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor | StoredImages:
     """Images as a transform takes several of them."""
-    if isinstance(images, Stored):
+    if isinstance(images, StoredImages):
         return images
     if isinstance(images, np.ndarray | Tensor) and images.ndim == 3 and n_channels == 1 and 1 not in images.shape:
         images = images[:, None]  # gray images (N, h, w)
@@ -144,9 +143,9 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
 
     Args:
         data: images and labels in memory, in place of a dataset: `(images, labels)`, images alone, a torch `Dataset`,
-            {"train": ..., "test": ...} of such, or a `Data`; see `contrastive.dataset.array.given`. Images are uint8
-            or uint16, (N, H, W), (N, H, W, K) or (N, K, H, W). The recipe is that of dataset=arrays. To resume it,
-            give the same data again.
+            {"train": ..., "test": ...} of such, or a `Data`; see `contrastive.dataset.arrays.given_data`. Images are
+            uint8 or uint16, (N, H, W), (N, H, W, K) or (N, K, H, W). The recipe is that of dataset=arrays. To resume
+            it, give the same data again.
         config_dir: a folder of YAMLs and modules of your own, as `--config-dir`: `pretrain(loss="my_loss",
             config_dir="mine")`.
         augmentation: the name of one, or a function of a module of yours that maps an image to a view, see

@@ -39,7 +39,7 @@ def _check_split(split: Split, name: str, data: Data) -> None:
     assert n > 0, f"{name} is empty"
     assert image.dtype in LEVELS, f"the images of {name} are {image.dtype} instead of uint8 or uint16"
     assert image.dtype == data.pretrain.image.dtype, f"the images of {name} are {image.dtype}, others not"
-    assert image.dim() == 4 and image.shape[1] == data.n_channels, (
+    assert len(image.shape) == 4 and image.shape[1] == data.n_channels, (
         f"the images of {name} are {tuple(image.shape)}, not (N, {data.n_channels}, H, W)"
     )
     is_last = image.shape[3] <= 4 < image.shape[1]

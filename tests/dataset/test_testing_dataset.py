@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from contrastive import check_dataset, make
-from contrastive.dataset.array.given import given_data
+from contrastive.dataset.arrays import given_data
 from contrastive.dataset.splits import channel_stats, check_data, name_splits
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_data

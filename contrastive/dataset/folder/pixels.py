@@ -17,17 +17,17 @@ from typing import IO, TypedDict
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import Array, Kind, common_kind, decode
-from contrastive.dataset.folder.kept import kept
 from contrastive.dataset.folder.layout import Part
-from contrastive.dataset.folder.stored import Contents, content_of
 from contrastive.dataset.splits import stats_of_levels
 from contrastive.errors import ConfigError
-from contrastive.files import atomic, read_bytes
+from contrastive.files import atomic, content_of, read_bytes
 from contrastive.listing.found import CANNOT_BE_READ, Listing, Seen, seen_notes, shortened
+from contrastive.schema import kept
 
 FORMAT = 7  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 CHUNK = 512  # images that are decoded before they are written
@@ -104,7 +104,7 @@ def kind_of(facts: Facts) -> Kind:
     return Kind(facts["kind"][0], np.dtype(facts["kind"][1]))
 
 
-def content_in(facts: Facts) -> Contents:
+def content_in(facts: Facts) -> NDArray[np.uint64]:
     """(n,) the `content_of` each readable file."""
     return np.frombuffer(bytes.fromhex(facts["content"]), np.uint64)
 

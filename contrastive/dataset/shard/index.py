@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import os
 import random
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -18,12 +17,11 @@ import torch
 from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import decode
-from contrastive.dataset.folder.kept import kept, known
-from contrastive.dataset.folder.stored import Contents, Rows, Source, content_of
 from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_sample
-from contrastive.dataset.shard.tar import BLOCKSIZE, name_in, names_of_files, samples
-from contrastive.files import atomic
+from contrastive.dataset.shard.tar import samples
+from contrastive.files import atomic, content_of
 from contrastive.listing.found import Seen, shortened
+from contrastive.schema import kept, known
 
 FORMAT = 3  # of the index: raise it when the same shard would be indexed otherwise
 # label and bias are places in `Facts.labels` and `Facts.biases`; -1 = none
@@ -153,43 +151,3 @@ def _fault(sample: Sample) -> tuple[str | None, list[str]]:
         return "it is empty, or could not be read", seen
     pixels = decode(sample.raw, 1, seen=seen)
     return pixels if isinstance(pixels, str) else None, seen
-
-
-class Shards(Source):
-    """The images of indexed shards, in their order."""
-
-    def __init__(self, indices: Sequence[Index]) -> None:
-        self.indices, self.ends = indices, np.cumsum([len(index.entries) for index in indices])
-
-    def __len__(self) -> int:
-        return int(self.ends[-1])
-
-    def content(self, rows: Rows) -> Contents:
-        content: Contents = self._entries(rows)[1]["content"]
-        return content
-
-    def read(self, rows: Rows) -> Iterator[bytes]:
-        shard, entries = self._entries(rows)
-        for s in np.unique(shard):
-            with self.indices[s].shard.open("rb", buffering=0) as file:
-                for entry in entries[shard == s]:
-                    yield os.pread(file.fileno(), int(entry["content"]) >> 32, int(entry["offset"]))
-
-    def name(self, row: int) -> str:
-        """The shard, the key and the file that it was packed from."""
-        (s,), (entry,) = self._entries(np.array([row]))
-        shard, offset = self.indices[s].shard, int(entry["offset"])
-        with shard.open("rb") as file:
-            file.seek(offset - BLOCKSIZE)
-            header = name_in(file.read(BLOCKSIZE))
-        packed = names_of_files(shard).get(header.partition(".")[0])
-        return f"{header}{f' ({packed})' if packed else ''} in {shard}, byte {offset},"
-
-    def _entries(self, rows: Rows) -> tuple[npt.NDArray[np.int64], Entries]:
-        """The shard of each row, and its entry there."""
-        shard = np.searchsorted(self.ends, rows, side="right")
-        entries = np.empty(len(rows), ENTRY)
-        for s in np.unique(shard):
-            here = shard == s
-            entries[here] = self.indices[s].entries[rows[here] - (self.ends[s - 1] if s else 0)]
-        return shard, entries

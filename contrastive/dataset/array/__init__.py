@@ -1,1 +1,0 @@
-"""Images in arrays: on disk, or from Python."""
