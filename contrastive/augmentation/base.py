@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Generator, Tensor
 
-from contrastive.errors import SettingError, check_at_least, check_between
+from contrastive.errors import SettingError, check_between
 
 Parameters = dict[str, Tensor]  # every tensor (n, ...): row i belongs to image i
 Side = int | Tensor  # height or width in pixels, of all images alike; or (n,) int64, of each
@@ -83,12 +83,6 @@ def check_range(key: str, value: Sequence[float], *, most: float, example: str) 
     return pair
 
 
-def check_size(key: str, value: int | None) -> None:
-    """Raise ConfigError unless value is a number of pixels or None."""
-    if value is not None:
-        check_at_least(f"augmentation.ops.{key}", value, 1, example="null")
-
-
 def uniform(n: int, low: float, high: float, generator: Generator) -> Tensor:
     """(n,) float32, uniform in [low, high)."""
     return torch.rand(n, generator=generator, device=generator.device) * (high - low) + low
@@ -97,3 +91,10 @@ def uniform(n: int, low: float, high: float, generator: Generator) -> Tensor:
 def bernoulli(n: int, p: float, generator: Generator) -> Tensor:
     """(n,) bool, true with probability p."""
     return torch.rand(n, generator=generator, device=generator.device) < p
+
+
+def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """rows · x · columnsᵀ for every channel: x (B, C, H, W), rows (B, h, H), columns (B, w, W) → (B, C, h, w)."""
+    b, c, height, width = x.shape
+    x = torch.bmm(x.reshape(b, c * height, width), columns.mT).view(b, c, height, -1)
+    return torch.matmul(rows[:, None], x)

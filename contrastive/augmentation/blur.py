@@ -4,10 +4,18 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, check_range, uniform
-from contrastive.augmentation.functional import blur_matrix, separable
+from contrastive.augmentation.base import (
+    Operation,
+    Parameters,
+    bernoulli,
+    check_probability,
+    check_range,
+    separable,
+    uniform,
+)
 from contrastive.errors import ConfigError, check_odd
 
 
@@ -51,3 +59,23 @@ class GaussianBlur(Operation):
                 "pixels: try augmentation.ops.blur.kernel_size=3"
             )
         return height, width
+
+
+def blur_matrix(sigma: Tensor, n: int, kernel_size: int) -> Tensor:
+    """(B, n, n): Gaussian blur of n pixels with reflected borders; sigma (B,), 0 leaves the image as it is."""
+    radius = kernel_size // 2
+    tap = torch.arange(-radius, radius + 1, device=sigma.device)
+    weight = torch.exp(-0.5 * (tap / sigma.clamp(min=1e-3)[:, None]) ** 2)
+    weight = weight / weight.sum(-1, keepdim=True)
+    source = (torch.arange(n, device=sigma.device) + tap[:, None]).abs()  # reflected at the left border ...
+    source = (n - 1) - ((n - 1) - source).abs()  # ... and at the right one
+    shift = F.one_hot(source, n).to(weight.dtype)  # (kernel_size, n, n)
+    return torch.einsum("bt,tij->bij", weight, shift)
+
+
+def blur_uint8(x: Tensor) -> Tensor:
+    """uint8 or uint16 (B, K, H, W), blurred by a Gaussian of 2 pixels over a tenth of the side (3 pixels at 32)."""
+    height, width = x.shape[-2:]
+    sigma = torch.full((len(x),), 2.0, device=x.device)
+    rows, columns = (blur_matrix(sigma, n, 2 * max(1, n // 20) + 1) for n in (height, width))
+    return separable(x.float(), rows, columns).round().to(x.dtype)

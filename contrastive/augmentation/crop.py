@@ -13,9 +13,8 @@ from contrastive.augmentation.base import (
     bernoulli,
     check_probability,
     check_range,
-    check_size,
+    separable,
 )
-from contrastive.augmentation.functional import flip_rows, resize_matrix, separable, shift_matrix
 from contrastive.errors import ConfigError, check_at_least
 
 TRIES = 10  # boxes drawn for an image before the largest central one is taken, as torchvision
@@ -25,25 +24,22 @@ TRIES = 10  # boxes drawn for an image before the largest central one is taken, 
 class RandomResizedCrop(Operation):
     """Crop a box of random area and aspect ratio, resize it bilinearly and flip it (torchvision's RandomResizedCrop).
 
-    Crop, resizing and flip are one linear map of the rows and one of the columns, so the flip costs nothing.
+    Crop, resizing and flip are one linear map of the rows and one of the columns, so the flip costs nothing. Where a
+    crop shrinks, all its pixels are averaged, as PIL does by default.
 
     Args:
         size: side of the result in pixels; None = the side of the image or, with `dataset.frame`, `dataset.size`.
         scale: (least, most) share of the area, within (0, 1].
         ratio: (least, most) width / height, above 0.
         flip: probability of a horizontal flip.
-        antialias: average all pixels where a crop shrinks (default of PIL and torchvision) instead of skipping some. A
-            crop only shrinks when it is larger than `size`, so this changes nothing for views of the image's size.
     """
 
     size: int | None = None
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     flip: float = 0.5
-    antialias: bool = True
 
     def __post_init__(self) -> None:
-        check_size("crop.size", self.size)
         self.scale = check_range("crop.scale", self.scale, most=1.0, example="[0.08,1]")
         self.ratio = check_range("crop.ratio", self.ratio, most=math.inf, example="[0.75,1.3333]")
         check_probability("crop.flip", self.flip)
@@ -84,8 +80,8 @@ class RandomResizedCrop(Operation):
         n_rows, n_columns = x.shape[-2:]
         height, width = self.output_size(n_rows, n_columns)
         top, left, box_height, box_width, flip = (parameters[k] for k in ("top", "left", "height", "width", "flip"))
-        rows = resize_matrix(top, box_height, n_rows, height, antialias=self.antialias)
-        columns = resize_matrix(left, box_width, n_columns, width, antialias=self.antialias)
+        rows = resize_matrix(top, box_height, n_rows, height)
+        columns = resize_matrix(left, box_width, n_columns, width)
         return separable(x, rows, flip_rows(columns, flip))
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
@@ -110,7 +106,6 @@ class RandomCrop(Operation):
     flip: float = 0.5
 
     def __post_init__(self) -> None:
-        check_size("crop.size", self.size)
         check_at_least("augmentation.ops.crop.padding", self.padding, 0, example=4)
         check_probability("crop.flip", self.flip)
 
@@ -137,3 +132,40 @@ class RandomCrop(Operation):
                 f"{self.padding}: try augmentation.ops.crop.size=null"
             )
         return self.size or height, self.size or width
+
+
+def resize_matrix(start: Tensor, length: Tensor, n_in: int, n_out: int) -> Tensor:
+    """Rows that crop [start, start + length) out of n_in pixels and resize it bilinearly to n_out.
+
+    The triangle widens to the scale when shrinking, as PIL's.
+
+    Args:
+        start: (B,) float, whole pixels.
+        length: (B,) float, whole pixels.
+
+    Returns:
+        (B, n_out, n_in); each row sums to 1.
+    """
+    scale = (length / n_out)[:, None, None]
+    pixel = torch.arange(n_in, device=start.device, dtype=torch.float32)[None, None] - start[:, None, None]
+    center = scale * (torch.arange(n_out, device=start.device, dtype=torch.float32)[None, :, None] + 0.5)
+    last = length[:, None, None] - 1
+    weight = (1 - (pixel + 0.5 - center).abs() / scale.clamp(min=1)).clamp(min=0)
+    weight = weight * ((pixel >= 0) & (pixel <= last))
+    return weight / weight.sum(-1, keepdim=True)
+
+
+def shift_matrix(start: Tensor, n_in: int, n_out: int) -> Tensor:
+    """(B, n_out, n_in): rows that copy the pixels start, start + 1, ...; pixels outside the image are 0.
+
+    Args:
+        start: (B,) int64, may be negative.
+    """
+    pixel = torch.arange(n_in, device=start.device)
+    source = start[:, None] + torch.arange(n_out, device=start.device)
+    return (source[:, :, None] == pixel).to(torch.float32)
+
+
+def flip_rows(matrix: Tensor, flip: Tensor) -> Tensor:
+    """Reverse the order of the rows of those (B, n_out, n_in) matrices whose flip (B,) is true."""
+    return torch.where(flip[:, None, None], matrix.flip(1), matrix)

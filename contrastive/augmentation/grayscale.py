@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from contrastive.augmentation import functional
 from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability
 from contrastive.errors import ConfigError
+
+GRAY = (0.2989, 0.587, 0.114)  # ITU-R 601-2 luma, as torchvision
 
 
 @dataclass(kw_only=True)
@@ -39,4 +40,9 @@ class Grayscale(Operation):
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
         if self.p == 0:
             return x
-        return torch.where(parameters["applied"][:, None, None, None], functional.grayscale(x), x)
+        return torch.where(parameters["applied"][:, None, None, None], grayscale(x), x)
+
+
+def grayscale(x: Tensor) -> Tensor:
+    """(B, 1, H, W) luma."""
+    return (GRAY[0] * x[:, :1]).add_(x[:, 1:2], alpha=GRAY[1]).add_(x[:, 2:3], alpha=GRAY[2])

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.bits import pack
-from contrastive.encoder._lora import merged
+from contrastive.encoder._trained import merged
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Features, Split
 

@@ -22,7 +22,7 @@ from contrastive.config.identity import CHANGES_TRAINING
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import main_process_first, shard
-from contrastive.encoder._depth import rates
+from contrastive.encoder._trained import rates
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.bias_from import with_bias_from

@@ -18,8 +18,7 @@ from contrastive.config.messages import causes, user_message
 from contrastive.config.settings import SHARED_KEYS, Settings
 from contrastive.dataset.splits import check_data
 from contrastive.distributed.process import is_main
-from contrastive.encoder._depth import freeze_first
-from contrastive.encoder._lora import add_lora
+from contrastive.encoder._trained import add_lora, freeze_first
 from contrastive.errors import ConfigError, SettingError
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss

@@ -19,7 +19,7 @@ from contrastive.distributed.hardware import check_processes, fix_instructions
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import broadcast_from_main, init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
-from contrastive.encoder._lora import merged
+from contrastive.encoder._trained import merged
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver, evaluate
 from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build

@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from contrastive.augmentation.functional import blur_uint8
+from contrastive.augmentation.blur import blur_uint8
 from contrastive.dataset.shard.order import Order
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator

@@ -10,9 +10,9 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as reference
 
 import contrastive
-from contrastive.augmentation.functional import blur_uint8, intensity_jitter
+from contrastive.augmentation.blur import blur_uint8
 from contrastive.augmentation.grayscale import Grayscale
-from contrastive.augmentation.jitter import ColorJitter
+from contrastive.augmentation.jitter import ColorJitter, intensity_jitter
 from contrastive.dataset.folder.decode import RGB_8, Kind, common_kind
 from contrastive.dataset.folder.decode import pixels as read
 from contrastive.errors import ConfigError

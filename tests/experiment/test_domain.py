@@ -13,8 +13,7 @@ from torchvision import models
 import contrastive
 from contrastive.bits import pack
 from contrastive.config.compose import batch_for, epochs_for
-from contrastive.encoder._depth import by_depth, freeze_first, rates
-from contrastive.encoder._lora import add_lora, merged
+from contrastive.encoder._trained import add_lora, by_depth, freeze_first, merged, rates
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_optimizer
 from contrastive.experiment.make import make
