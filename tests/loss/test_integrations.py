@@ -116,42 +116,6 @@ def test_ranking_loss_of_sentence_transformers(across: str, n_columns: int) -> N
         torch.testing.assert_close(found, expected, rtol=close, atol=close)
 
 
-@pytest.mark.parametrize("n_columns", [2, 3, 4])
-def test_queries_against_queries_are_the_joint_softmax_of_sentence_transformers(n_columns: int) -> None:
-    losses = pytest.importorskip("sentence_transformers.losses")
-    columns, directions = [leaf(B, D, seed=seed) for seed in range(n_columns)], ("query_to_doc", "query_to_query")
-    theirs = losses.MultipleNegativesRankingLoss(None, scale=2, directions=directions, partition_mode="joint")
-    expected = value_and_gradients(theirs.compute_loss_from_embeddings(columns, None), columns)
-    found = pair_loss(contrastive.NTXent(temperature=0.5), columns, "first", directions=directions)
-    torch.testing.assert_close(value_and_gradients(found, columns), expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("n_columns", [2, 3, 4])
-def test_all_four_directions_by_their_formula(n_columns: int) -> None:
-    columns = [leaf(B, D, seed=seed) for seed in range(n_columns)]
-    query, document, *negatives = (F.normalize(column, dim=1) for column in columns)
-    total = torch.zeros((), dtype=torch.float64)
-    for i in range(B):
-        others = [j for j in range(B) if j != i]
-        of_query = [*document, *(x for column in negatives for x in column), *(query[j] for j in others)]
-        of_document = [*query, *(column[j] for column in (document, *negatives) for j in others)]
-        for anchor, positive, candidates in ((query, document, of_query), (document, query, of_document)):
-            log_z = torch.stack([anchor[i] @ x / 0.5 for x in candidates]).logsumexp(0)
-            total = total + log_z - anchor[i] @ positive[i] / 0.5
-    directions = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc")
-    found = pair_loss(contrastive.NTXent(temperature=0.5), columns, "first", directions=directions)
-    expected = value_and_gradients(total / (2 * B), columns)
-    torch.testing.assert_close(value_and_gradients(found, columns), expected, rtol=1e-12, atol=1e-12)
-    if n_columns == 2:  # two views, all others of the batch against them
-        torch.testing.assert_close(found, contrastive.NTXent(temperature=0.5)(columns[0], columns[1]))
-
-
-@pytest.mark.parametrize("directions", [("doc_to_query",), ("query_to_doc", "doc_to_doc"), ("query_to_dog",)])
-def test_directions_that_are_none_are_refused(directions: tuple[str, ...]) -> None:
-    with pytest.raises(contrastive.ConfigError, match="try directions="):
-        pair_loss(contrastive.NTXent(), [leaf(B, D)], "first", directions=directions)
-
-
 class Drops(nn.Module):
     """A model with dropout, which notes how many rows it gets."""
 
