@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torchvision import models
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import ConfigError
 
 CLASSIFIERS = ("fc", "classifier", "head", "heads")  # what torchvision calls the last module of its networks
 WITH_AUXILIARY_OUTPUTS = ("googlenet", "inception_v3")  # they return several tensors while they train
@@ -19,7 +19,6 @@ def torchvision_encoder(
     *,
     name: str = "resnet18",
     pretrained: bool = False,
-    stem: str | None = None,
     image_size: int | None = None,
     in_channels: int = 3,
 ) -> nn.Module:
@@ -31,8 +30,6 @@ def torchvision_encoder(
     Args:
         name: such as resnet18, convnext_tiny, vit_b_16, mobilenet_v3_small.
         pretrained: start from torchvision's ImageNet weights, downloaded when missing.
-        stem: `small` gives a ResNet a 3 × 3 first convolution with stride 1 and no max-pool, for images of 32 pixels;
-            None = the network's own.
         image_size: side of the images in pixels, which a ViT must know; None = that of the data, where the program
             knows it, else the network's own.
         in_channels: K, of the images. Another number than 3 gives the network a first convolution with new weights.
@@ -49,9 +46,6 @@ def torchvision_encoder(
             "try encoder.name=resnet18, convnext_tiny, vit_b_16 or mobilenet_v3_small"
         )
     network: Any = _build(name, pretrained=pretrained, image_size=image_size)
-    if stem is not None:
-        check_choice("encoder.stem", stem, ("small",))
-        _replace_stem(network, name, pretrained=pretrained)
     if in_channels != 3:
         _replace_input(network, in_channels)
     layer, network.dim = _remove_classifier(network, name)
@@ -78,17 +72,6 @@ def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
             f"the pretrained weights of {name} cannot be used ({' '.join(str(error).split())[:200]}): "
             "try encoder.weights=FILE, a file of them, or dataset.size=224"
         ) from error
-
-
-def _replace_stem(network: nn.Module, name: str, *, pretrained: bool) -> None:
-    """3 × 3 with stride 1 and no max-pool (Chen et al. 2020, appendix B.9)."""
-    if not isinstance(network, models.ResNet):
-        raise ConfigError(f"encoder.stem=small is for ResNets, and {name} is not one: try encoder.stem=null")
-    if pretrained:
-        raise ConfigError(f"the pretrained weights of {name} have the large stem: try encoder.stem=null")
-    conv = nn.Conv2d(3, network.conv1.out_channels, 3, padding=1, bias=False)
-    nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
-    network.conv1, network.maxpool = conv, nn.Identity()
 
 
 def _replace_input(network: nn.Module, channels: int) -> None:

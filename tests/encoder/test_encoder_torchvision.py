@@ -6,7 +6,6 @@ from urllib.error import URLError
 import pytest
 import torch
 import torchvision
-from torch import nn
 
 from contrastive.encoder.torchvision import torchvision_encoder
 from contrastive.errors import ConfigError
@@ -41,15 +40,6 @@ def test_the_features_are_the_input_of_the_classifier(name, dim, layer):
     assert encoder.feature == f"input of {layer} of torchvision's {name}"
 
 
-def test_the_small_stem_is_that_of_our_resnet():
-    torch.manual_seed(0)
-    ours, theirs = make("encoder/resnet18"), torchvision_encoder(name="resnet18", stem="small")
-    theirs.load_state_dict(ours.state_dict())
-    x = torch.randn(2, 3, 32, 32)
-    with torch.no_grad():
-        torch.testing.assert_close(theirs.eval()(x), ours.eval()(x))
-
-
 def test_a_vit_is_built_for_the_images_of_the_dataset(monkeypatch):
     sizes, get_model = [], torchvision.models.get_model
 
@@ -71,8 +61,6 @@ def test_a_vit_is_built_for_the_images_of_the_dataset(monkeypatch):
         ({"name": "googlenet"}, "not a classification network of torchvision with a single output"),
         ({"name": "squeezenet1_1"}, "no linear classifier"),
         ({"name": "vit_b_16", "image_size": 28}, r"cannot cut images of 28 pixels.*try encoder\.image_size=32"),
-        ({"name": "mobilenet_v3_small", "stem": "small"}, r"is for ResNets.*try encoder\.stem=null"),
-        ({"stem": "large"}, "encoder.stem must be one of small"),
     ],
     ids=str,
 )
@@ -89,15 +77,6 @@ def test_weights_that_cannot_be_downloaded_are_one_sentence(monkeypatch, tmp_pat
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match=r"cannot be used .*no network.*try encoder\.weights=FILE"):
         torchvision_encoder(pretrained=True)
-
-
-def test_pretrained_weights_keep_their_stem(monkeypatch):
-    monkeypatch.setattr(
-        "contrastive.encoder.torchvision._build", lambda *_, **__: torchvision.models.resnet18(weights=None)
-    )
-    with pytest.raises(ConfigError, match="have the large stem"):
-        torchvision_encoder(pretrained=True, stem="small")
-    assert isinstance(torchvision_encoder(pretrained=True).fc, nn.Identity)
 
 
 def test_downloaded_weights_that_are_a_program_are_not_run(tmp_path, monkeypatch):
