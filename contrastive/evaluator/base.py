@@ -1,9 +1,11 @@
 """Evaluators: measures of a frozen encoder, computed from features that are extracted once for all of them."""
 
+import itertools
 import json
 import math
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -16,7 +18,10 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.bits import pack
 from contrastive.encoder._trained import merged
 from contrastive.errors import ConfigError
+from contrastive.seeding import generator
 from contrastive.types import Data, Features, Split
+
+DELAY = 3.0  # seconds before the bar of an evaluator shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +30,13 @@ class Images(ABC):
 
     Attributes:
         normalize: uint8 images, or float views in [0, 1] → the encoder's input.
+        augmentation: that of the run.
     """
 
     encoder: nn.Module
     data: Data
     normalize: Callable[[Tensor], Tensor]
+    augmentation: Augmentation
 
     @property
     def device(self) -> torch.device:
@@ -37,7 +44,9 @@ class Images(ABC):
         return next(self.encoder.parameters()).device
 
     def rows(self, split: str) -> tuple[Split, Tensor]:
-        """The images that `train`, `val` or `test` are among, and which of them it is."""
+        """The images that `bank`, `train`, `val` or `test` are among, and which of them it is."""
+        if split == "bank":
+            return self.data.pretrain, (self.data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
         if split == "train":
             return self.data.pretrain, self.data.probe_train
         if split == "val" and self.data.probe_val_index is not None:
@@ -69,23 +78,16 @@ class Images(ABC):
         return images.image[index.cpu()[rows.cpu()].to(images.image.device)].to(self.device)
 
     @abstractmethod
-    def augmented(self, epoch: int) -> Features:
-        """Features of one view by the run's augmentation of each image of `bank`, drawn anew for each epoch."""
-
-    @abstractmethod
-    def stream(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
-        """Features of batches of `train`, which are not kept, in another order each epoch; what fills no batch at the
-        end of one is left out.
+    def encode(
+        self, split: str, batches: Iterable[Tensor], augmentation: Augmentation | None = None
+    ) -> Iterator[Features]:
+        """Features of one batch at a time, which are not kept.
 
         Args:
-            batch_size: at most the number of images.
-            n_batches: of all epochs together.
-            augmentation: None = the images as they are.
+            split: `bank`, `train` or `val`.
+            batches: rows (b,) of the split.
+            augmentation: of one view of each image, drawn anew in every batch; None = the images as they are.
         """
-
-    @abstractmethod
-    def stream_val(self) -> Iterator[Features]:
-        """Features of all of `val`, in parts."""
 
     @abstractmethod
     def transfer(self, dataset: str) -> "FeatureSets":
@@ -229,15 +231,11 @@ def evaluate(
 
 
 def _scores(name: str, answer: object) -> Scores:
-    """What an evaluator returned; ConfigError unless its metrics are numbers."""
+    """What an evaluator returned; ConfigError unless it is a dict or Scores."""
     scores = Scores(test=dict(answer)) if isinstance(answer, Mapping) else answer
     if not isinstance(scores, Scores):
         instead = "a dict of numbers such as {'top1': 52.4}, or Scores"
         raise ConfigError(f"evaluator {name} returns a {type(answer).__name__}: try {instead}")
-    for key, value in (*scores.test.items(), *scores.val.items()):
-        if not isinstance(value, int | float):
-            found = f"{key or name} as a {type(value).__name__}"
-            raise ConfigError(f"evaluator {name} gives {found}: try float(...), or .item() of a tensor")
     return scores
 
 
@@ -254,9 +252,32 @@ def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
         if strict:
             raise ConfigError(f"evaluator {name} gives {fault} on this data: try '~evaluator.{name}'")
         tqdm.write(f"warning: evaluator {name} gives {fault} on this data: it is left out")
-    test, val = ({key: x for key, x in group.items() if math.isfinite(x)} for group in (scores.test, scores.val))
+    test, val = ({key: float(x) for key, x in group.items() if math.isfinite(x)} for group in (scores.test, scores.val))
     return replace(scores, test=test, val=val, audit=audit)
 
 
 def _join(name: str, key: str) -> str:
     return f"{name}_{key}" if key else name
+
+
+def topk_accuracy(scores: Tensor, label: Tensor, k: int) -> float:
+    """Percent of the rows of scores (N, C) whose label (N,) is among the k highest."""
+    best = scores.topk(min(k, scores.shape[1]), dim=1).indices
+    return 100 * (best == label[:, None]).any(1).double().mean().item()
+
+
+def accuracies(scores: Tensor, label: Tensor) -> dict[str, float]:
+    """top1, and of more than five classes top5, in percent of scores (N, C) for labels (N,)."""
+    return {f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5) if k == 1 or scores.shape[1] > k}
+
+
+def progress(total: int, name: str, *, unit: str = "batch") -> tqdm:
+    """A bar over `total` units of the evaluator `name`; only on a terminal, and by the first of several processes."""
+    quiet = True if os.environ.get("RANK", "0") != "0" else None  # None: quiet unless on a terminal
+    return tqdm(total=total, desc=name, unit=unit, delay=DELAY, mininterval=1, leave=False, disable=quiet)
+
+
+def shuffled(n: int, batch_size: int) -> Iterator[Tensor]:
+    """Rows (b,) of each batch of n images, in another order each epoch, without end."""
+    for epoch in itertools.count():
+        yield from torch.randperm(n, generator=generator("cpu", "probe order", epoch)).split(batch_size)

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_choice
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import Standardizer, fit_logistic, logits, topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, topk_accuracy
+from contrastive.evaluator.linear import Standardizer, fit_logistic, logits
 from contrastive.seeding import generator
 from contrastive.types import Features
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import accuracies, topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies, topk_accuracy
 
 
 @dataclass(kw_only=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import Standardizer, accuracies, fit_logistic, logits
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies
+from contrastive.evaluator.linear import Standardizer, fit_logistic, logits
 from contrastive.seeding import generator
 
 

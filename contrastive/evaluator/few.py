@@ -4,18 +4,11 @@ from dataclasses import dataclass
 from statistics import mean
 
 import torch
+from torch import Tensor
 
 from contrastive.errors import check_between
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import (
-    Standardizer,
-    draw_labels,
-    fit_logistic,
-    fit_strengths,
-    in_percent,
-    logits,
-    topk_accuracy,
-)
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, topk_accuracy
+from contrastive.evaluator.linear import Standardizer, fit_logistic, fit_strengths, logits
 from contrastive.seeding import generator
 
 
@@ -102,3 +95,16 @@ class FewLabel(Evaluator):
         )
         scores = logits(best.weight, standardize(features.test.h))
         return best.val_top1, topk_accuracy(scores, features.test.label, 1)
+
+
+def draw_labels(label: Tensor, fraction: float, draw: int) -> Tensor:
+    """Indices of a fixed draw of the labels (N,): the fraction of each class, at least one image; sorted."""
+    rng, known = generator("cpu", "fraction of the labels", fraction, draw), label.cpu()
+    classes = [(known == c).nonzero().squeeze(1) for c in known.unique()]
+    drawn = [rows[torch.randperm(len(rows), generator=rng)[: max(1, round(fraction * len(rows)))]] for rows in classes]
+    return torch.cat(drawn).sort().values.to(label.device)
+
+
+def in_percent(fraction: float) -> str:
+    """The name of a fraction in metrics: 0.1 is `10pct`."""
+    return f"{100 * fraction:g}pct"

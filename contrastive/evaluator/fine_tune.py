@@ -12,8 +12,9 @@ from tqdm import tqdm
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.errors import check_between
-from contrastive.evaluator.base import Evaluator, FeatureSets, Images, Scores
-from contrastive.evaluator.probes import accuracies, draw_labels, in_percent, linear_layer, progress, topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Images, Scores, accuracies, progress, topk_accuracy
+from contrastive.evaluator.few import draw_labels, in_percent
+from contrastive.evaluator.published import linear_layer
 from contrastive.seeding import derive, generator
 
 CHUNK = 500  # images of a forward pass without gradient

@@ -2,15 +2,14 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_above, check_at_least
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import accuracies, topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies, topk_accuracy
 from contrastive.types import Features
 
 
@@ -124,22 +123,16 @@ class KNNSweep(Evaluator):
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
-        train, val, test, bank = features.train, features.val, features.test, features.bank
+        train, val = features.train, features.val
         similarity, label = _neighbors(train, val, max(self.k))
-        best, best_top1 = (1, self.temperature[0]), -1.0
+        top1 = {}
         for k, t in itertools.product(self.k, self.temperature):
             n = at_most_a_tenth(k, train)
             scores = vote(similarity[:, :n], label[:, :n], n_classes=features.n_classes, temperature=t)
-            top1 = topk_accuracy(scores, val.label, 1)
-            if top1 > best_top1:
-                best, best_top1 = (n, t), top1
-        similarity, label = _neighbors(bank, test, best[0])
-        scores = vote(similarity, label, n_classes=features.n_classes, temperature=best[1])
-        return Scores(
-            test={**accuracies(scores, test.label), "k": float(label.shape[1]), "temperature": best[1]},
-            val={"top1": best_top1},
-            predictions={"": scores.argmax(1)},
-        )
+            top1[n, t] = topk_accuracy(scores, val.label, 1)
+        k, t = max(top1, key=lambda pair: top1[pair])
+        found = KNN(k=k, temperature=t)(features)
+        return replace(found, test={**found.test, "k": float(k), "temperature": t})
 
 
 def _neighbors(bank: Features, query: Features, k: int) -> tuple[Tensor, Tensor]:

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.augmentation.compose import Compose
-from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import accuracies, progress
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies, progress, shuffled
 from contrastive.types import Features
 
 
@@ -20,11 +18,11 @@ class LinearSGD(Evaluator):
     """Test accuracy of a linear layer trained by SGD on features that are encoded batch by batch, and never kept.
 
     After He et al. 2020 (MoCo, §4.1) and Oquab et al. 2024 (DINOv2, linear evaluation), both recalled: a frozen encoder
-    in eval mode, one cropped and flipped view of each image in a batch, SGD with momentum, and a cosine to 0 over all
-    steps (MoCo: two drops). Layers with all the learning rates train side by side on the same batches. The one with the
-    highest accuracy on the validation images (the smallest rate of equals) reads `test` once. Unlike theirs, features
-    are standardized by the mean and deviation of all that were seen so far, and layers start at zero. Unlike `linear`,
-    nothing is refitted on the validation images.
+    in eval mode, SGD with momentum, and a cosine to 0 over all steps (MoCo: two drops). Layers with all the learning
+    rates train side by side on the same batches. The one with the highest accuracy on the validation images (the
+    smallest rate of equals) reads `test` once. Unlike theirs, images are not augmented, features are standardized by
+    the mean and deviation of all that were seen so far, and layers start at zero. Unlike `linear`, nothing is refitted
+    on the validation images.
 
     Args:
         lr: learning rates to try, each above 0.
@@ -32,9 +30,6 @@ class LinearSGD(Evaluator):
         weight_decay: at least 0.
         epochs: passes over the labeled training images, above 0; 0.1 reads a tenth of them.
         batch_size: of all processes together, at least 1.
-        augment: whether to train on cropped and flipped images; else on the images as they are.
-        scale: (least, most) share of the area that a crop shows.
-        flip: probability.
 
     Raises:
         ConfigError: features without images.
@@ -49,30 +44,25 @@ class LinearSGD(Evaluator):
     weight_decay: float = 0.0
     epochs: float = 10.0
     batch_size: int = 256
-    augment: bool = True
-    scale: tuple[float, float] = (0.08, 1.0)
-    flip: float = 0.5
 
     def __post_init__(self) -> None:
-        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         self.protocol = (
             f"linear layer on standardized frozen features, SGD momentum {self.momentum:g} weight decay "
             f"{self.weight_decay:g} and cosine schedule, {self.epochs:g} epochs of batches of {self.batch_size}, "
-            f"{'crop and flip' if self.augment else 'images as they are'}; lr of "
-            f"{', '.join(f'{x:g}' for x in self.lr)} chosen on probe_val; not refitted; last epoch"
+            f"images as they are; lr of {', '.join(f'{x:g}' for x in self.lr)} chosen on probe_val; not refitted; "
+            "last epoch"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
         images = features.images_for("linear_sgd")
-        n = len(images.rows("train")[1])
-        size = min(self.batch_size, n)
-        steps = max(1, round(self.epochs * n / size))
+        n, n_val = (len(images.rows(split)[1]) for split in ("train", "val"))
+        steps = max(1, round(self.epochs * math.ceil(n / self.batch_size)))
         layers = Layers(features, lr=sorted(self.lr), momentum=self.momentum, weight_decay=self.weight_decay)
         with progress(steps, "linear_sgd") as bar:
-            for step, batch in enumerate(images.stream(size, steps, self.augmentation if self.augment else None)):
+            for step, batch in enumerate(images.encode("train", islice(shuffled(n, self.batch_size), steps))):
                 layers.step(batch, factor=(1 + math.cos(math.pi * step / steps)) / 2)
                 bar.update()
-        val_top1 = layers.top1(images.stream_val())
+        val_top1 = layers.top1(images.encode("val", torch.arange(n_val).split(self.batch_size)))
         scores = layers.scores(features.test.h)[val_top1.index(max(val_top1))]
         return Scores(
             test=accuracies(scores, features.test.label),

@@ -1,14 +1,23 @@
 """Linear probes as in the released code of two papers: by Adam, and trained along with the encoder."""
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver
-from contrastive.evaluator.probes import BestEpoch, accuracies, linear_layer, progress
+from contrastive.evaluator.base import (
+    Evaluator,
+    FeatureSets,
+    Scores,
+    StepObserver,
+    accuracies,
+    progress,
+    shuffled,
+    topk_accuracy,
+)
 from contrastive.seeding import generator
 
 
@@ -51,27 +60,17 @@ class AdamProbe(Evaluator):
         rng = generator("cpu", "linear layer")
         layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)
         optimizer = torch.optim.Adam(layer.parameters(), lr=self.lr, weight_decay=self.weight_decay)
-        with progress(self.epochs, "adam_probe", unit="epoch") as bar:
-            for epoch in range(self.epochs):
-                train = images.augmented(epoch)
-                order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
-                for index in order.split(self.batch_size):
-                    optimizer.zero_grad()
-                    F.cross_entropy(layer(train.h[index]), train.label[index]).backward()
-                    optimizer.step()
+        n = len(images.rows("bank")[1])
+        steps = self.epochs * -(-n // self.batch_size)
+        with progress(steps, "adam_probe") as bar:
+            for batch in images.encode("bank", islice(shuffled(n, self.batch_size), steps), images.augmentation):
+                optimizer.zero_grad()
+                F.cross_entropy(layer(batch.h), batch.label).backward()
+                optimizer.step()
                 bar.update()
         with torch.no_grad():
             scores = layer(features.test.h)
         return Scores(test=accuracies(scores, features.test.label), predictions={"": scores.argmax(1)})
-
-
-@dataclass(kw_only=True)
-class _Layer:
-    """The layer in training."""
-
-    linear: nn.Linear
-    optimizer: torch.optim.Optimizer
-    best: BestEpoch = field(default_factory=BestEpoch)
 
 
 @dataclass(kw_only=True)
@@ -95,7 +94,7 @@ class OnlineProbe(Evaluator, StepObserver):
     every: int = field(default=1, init=False)  # the best epoch is searched among all: not a setting
 
     def __post_init__(self) -> None:
-        self.layer: _Layer | None = None
+        self.linear: nn.Linear | None = None
         self.protocol = (
             f"linear layer on L2-normalized features, trained along with the encoder by its own Adam lr {self.lr:g} "
             f"weight decay {self.weight_decay:g}, no gradient to the encoder (Barbano et al. 2023); best_test figures: "
@@ -103,41 +102,53 @@ class OnlineProbe(Evaluator, StepObserver):
         )
 
     def prepare(self, *, dim: int, n_classes: int, device: torch.device, seed: int) -> None:
-        linear = linear_layer(dim, n_classes, rng=generator("cpu", seed, "trained along"), device=device)
-        optimizer = torch.optim.Adam(linear.parameters(), lr=self.lr, weight_decay=self.weight_decay)
-        self.layer = _Layer(linear=linear, optimizer=optimizer)
+        self.linear = linear_layer(dim, n_classes, rng=generator("cpu", seed, "trained along"), device=device)
+        self.optimizer = torch.optim.Adam(self.linear.parameters(), lr=self.lr, weight_decay=self.weight_decay)
+        self.best_top1, self.best_predictions = -1.0, torch.empty(0)
 
     def observe(self, h: Tensor, label: Tensor) -> None:
-        assert self.layer is not None
-        scores = self.layer.linear(F.normalize(h[:, 0].float(), dim=1))
+        assert self.linear is not None
+        scores = self.linear(F.normalize(h[:, 0].float(), dim=1))
         loss = F.cross_entropy(scores, label, ignore_index=-1, reduction="sum") / (label >= 0).sum().clamp(min=1)
-        self.layer.optimizer.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
-        self.layer.optimizer.step()
+        self.optimizer.step()
 
     @torch.no_grad()
     def __call__(self, features: FeatureSets) -> Scores:
-        if self.layer is None or not self.layer.optimizer.state:  # no step yet
+        if self.linear is None or not self.optimizer.state:  # no step yet
             return Scores()
-        test, best = features.test, self.layer.best
-        scores = self.layer.linear(F.normalize(test.h, dim=1))
-        best.update(scores, test.label)
-        return best.results(scores, test.label)
+        scores = self.linear(F.normalize(features.test.h, dim=1))
+        top1 = topk_accuracy(scores, features.test.label, 1)
+        if top1 > self.best_top1:
+            self.best_top1, self.best_predictions = top1, scores.argmax(1)
+        return Scores(
+            test={**accuracies(scores, features.test.label), "best_test_top1": self.best_top1},
+            predictions={"": scores.argmax(1), "best_test": self.best_predictions},
+        )
 
     def state(self) -> dict[str, Any]:
-        assert self.layer is not None
+        assert self.linear is not None
         return {
-            "linear": self.layer.linear.state_dict(),
-            "optimizer": self.layer.optimizer.state_dict(),
-            "best_top1": self.layer.best.top1,
-            "best_predictions": self.layer.best.predictions,
+            "linear": self.linear.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "best_top1": self.best_top1,
+            "best_predictions": self.best_predictions,
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        assert self.layer is not None
-        self.layer.linear.load_state_dict(state["linear"])
-        self.layer.optimizer.load_state_dict(state["optimizer"])
-        predictions = state["best_predictions"]
-        if predictions is not None:
-            predictions = predictions.to(self.layer.linear.weight.device)
-        self.layer.best = BestEpoch(state["best_top1"], predictions)
+        assert self.linear is not None
+        self.linear.load_state_dict(state["linear"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.best_top1 = state["best_top1"]
+        self.best_predictions = state["best_predictions"].to(self.linear.weight.device)
+
+
+def linear_layer(dim: int, n_classes: int, *, rng: torch.Generator, device: torch.device) -> nn.Linear:
+    """A linear layer with torch's initialization (uniform in ± 1/√dim) drawn from a CPU generator."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, dim, n_classes, device=device)
+    bound = dim**-0.5
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=rng))
+    return layer

@@ -17,10 +17,6 @@ class Transfer(Evaluator):
 
     Args:
         datasets: names of datasets, such as cifar10, or paths of image folders.
-        k: of the neighbors, see `KNN`.
-        temperature: of the neighbors, see `KNN`.
-        l2: of the linear probe, see `Linear`.
-        max_iter: of the linear probe, see `Linear`.
 
     Raises:
         ConfigError: a dataset that is named twice, or cannot be loaded.
@@ -31,10 +27,6 @@ class Transfer(Evaluator):
     reads_images = True
 
     datasets: tuple[str, ...] = ("digits",)
-    k: int = 20
-    temperature: float = 0.5
-    l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-    max_iter: int = 100
 
     def __post_init__(self) -> None:
         if len({data_key(name) for name in self.datasets}) < len(self.datasets):
@@ -42,10 +34,7 @@ class Transfer(Evaluator):
                 f"evaluator.transfer.datasets={list(self.datasets)} names one twice: "
                 "try each once, and folders whose last names differ"
             )
-        self.probes: dict[str, Evaluator] = {
-            "knn": KNN(k=self.k, temperature=self.temperature),
-            "linear": Linear(l2=self.l2, max_iter=self.max_iter),
-        }
+        self.probes: dict[str, Evaluator] = {"knn": KNN(k=20), "linear": Linear()}
         protocols = "; ".join(f"{name}: {item.protocol}" for name, item in self.probes.items())
         self.protocol = (
             f"on the splits of {', '.join(self.datasets)}, images of the side and with the mean and std that the "

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator.probes import Standardizer, fit_logistic, logits
+from contrastive.evaluator.linear import Standardizer, fit_logistic, logits
 from contrastive.experiment.encoder import load_encoder
 from contrastive.seeding import generator
 from contrastive.training.features import extract

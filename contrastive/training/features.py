@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from contrastive.augmentation.base import Augmentation, Parameters
-from contrastive.dataset.shard.order import Order
+from contrastive.augmentation.base import Augmentation
 from contrastive.distributed.process import shard, world_size
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Images
@@ -32,7 +31,6 @@ def extract(
     normalize: Callable[[Tensor], Tensor],
     index: Tensor | None = None,
     *,
-    augment: Callable[[Tensor, Tensor], Tensor] = lambda image, rows: image,
     dtype: torch.dtype = torch.float32,
 ) -> Features:
     """Encode images in eval mode.
@@ -42,7 +40,6 @@ def extract(
     Args:
         normalize: images → the encoder's input.
         index: (n,) int64, the images to encode; None = all.
-        augment: uint8 (b, 3, H, W), rows (b,) → images to encode instead; rows are positions in `index`.
         dtype: of the encoder's arithmetic, whatever surrounds the call: float32, or bfloat16 as autocast has it.
 
     Returns:
@@ -59,10 +56,7 @@ def extract(
     chunk = at_once(split.image)
     read = (Batch(split.image[image], split.label[image]) for image in images.split(chunk))
     with frozen(encoder), torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
-        chunks = [
-            encoder(normalize(augment(batch.image, row))).float()
-            for batch, row in zip(on_device(read, split, device), local.to(device).split(chunk), strict=True)
-        ]
+        chunks = [encoder(normalize(batch.image)).float() for batch in on_device(read, split, device)]
     device = home(device)
     label, bias = split.label.to(device), None if split.bias is None else split.bias.to(device)
     h, index = gather(torch.cat(chunks))[: len(index)].to(device), index.to(device)
@@ -111,11 +105,6 @@ def _versions(module: nn.Module) -> list[tuple[int, int]]:
     return [(id(value), value._version) for value in (*module.parameters(), *module.buffers())]
 
 
-def chosen(drawn: dict[str, Parameters], rows: Tensor) -> dict[str, Parameters]:
-    """What an augmentation drew for these of its images."""
-    return {name: {key: value[rows] for key, value in values.items()} for name, values in drawn.items()}
-
-
 @dataclass(frozen=True, kw_only=True)
 class EncodedImages(Images):
     """All that evaluators read of an encoder: `feature_sets`, views of its images, and other datasets.
@@ -124,13 +113,11 @@ class EncodedImages(Images):
     all of them get the whole.
 
     Attributes:
-        augmentation: that of the run.
         seed: that of the run.
         load_other: loads the dataset of a name, with images of the same side.
         dtype: of the encoder's arithmetic, float32 or bfloat16; the features are float32.
     """
 
-    augmentation: Augmentation
     seed: int
     load_other: Callable[[str], Data]
     dtype: torch.dtype = torch.float32
@@ -147,7 +134,7 @@ class EncodedImages(Images):
             classifier: (N, F) → (N, C) logits, if a loss trained one along.
             with_training: whether to encode training images; else `bank`, `train` and `val` are empty.
         """
-        data, labeled = self.data, self._labeled()
+        data, (_, labeled) = self.data, self.rows("bank")
         test = self._extract(data.test)
         train = val = bank = Features.empty(test.h.shape[1], test.h.device)
         if with_training and len(labeled):
@@ -172,55 +159,33 @@ class EncodedImages(Images):
             images=self,
         )
 
-    def _labeled(self) -> Tensor:
-        """Rows of `bank` among the training images."""
-        return (self.data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
-
     def _extract(self, split: Split, index: Tensor | None = None) -> Features:
         return extract(self.encoder, split, self.normalize, index, dtype=self.dtype)
 
     def transfer(self, dataset: str) -> FeatureSets:
         return replace(self, data=self.load_other(dataset)).feature_sets()
 
-    def augmented(self, epoch: int) -> Features:
-        split, index = self.data.pretrain, self._labeled()
-        rng, (height, width) = generator(self.device, self.seed, "augmented features", epoch), split.image.shape[-2:]
-        drawn = self.augmentation.draw(len(index), height, width, rng)
-
-        def augment(image: Tensor, rows: Tensor) -> Tensor:
-            return self.augmentation.apply(image, chosen(drawn, rows))
-
-        return extract(self.encoder, split, self.normalize, index, augment=augment, dtype=self.dtype)
-
-    def stream(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
-        split, index = self.rows("train")
-        per_epoch = len(index) // batch_size
-
-        def batches() -> Iterator[Tensor]:
-            for i in range(n_batches):
-                epoch, k = divmod(i, per_epoch)
-                if k == 0:
-                    order = Order(len(index), self.seed, "probe order", epoch)
-                yield index[move(order.rows(k * batch_size, (k + 1) * batch_size), index.device)]
-
-        return self._encode(split, batches(), augmentation)
-
-    def stream_val(self) -> Iterator[Features]:
-        split, index = self.rows("val")
-        return self._encode(split, index.split(at_once(split.image) * world_size()), None)
-
     @torch.no_grad()
-    def _encode(self, split: Split, batches: Iterable[Tensor], augmentation: Augmentation | None) -> Iterator[Features]:
-        """The features of each of the batches of rows (n,)."""
-        device, (height, width) = self.device, split.image.shape[-2:]
-        # this process's images, and the labels of all
-        read = (Batch(split.image[rows[move(own_part(len(rows)), rows.device)]], split.label[rows]) for rows in batches)
+    def encode(
+        self, split: str, batches: Iterable[Tensor], augmentation: Augmentation | None = None
+    ) -> Iterator[Features]:
+        images, index = self.rows(split)
+        device, (height, width) = self.device, images.image.shape[-2:]
+
+        def read() -> Iterator[Batch]:  # this process's images, and the labels of all
+            for batch in batches:
+                rows = index[move(batch, index.device)]
+                yield Batch(images.image[rows[move(own_part(len(rows)), rows.device)]], images.label[rows])
+
         with frozen(self.encoder):
-            for i, batch in enumerate(on_device(read, split, device)):
+            for i, batch in enumerate(on_device(read(), images, device)):
                 n, x = len(batch.label), batch.image
                 if augmentation is not None:
                     drawn = augmentation.draw(n, height, width, generator(device, self.seed, "probe views", i))
-                    x = augmentation.apply(x, chosen(drawn, move(own_part(n), device)))
+                    own = move(own_part(n), device)
+                    x = augmentation.apply(
+                        x, {name: {key: value[own] for key, value in values.items()} for name, values in drawn.items()}
+                    )
                 with torch.autocast(device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
                     h = self.encoder(self.normalize(x)).float()
                 yield Features(gather(h)[:n].to(home(device)), batch.label.to(home(device)))

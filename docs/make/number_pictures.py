@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 import contrastive
 from contrastive.evaluator.knn import nearest, vote
-from contrastive.evaluator.probes import fit_logistic, logits
+from contrastive.evaluator.linear import fit_logistic, logits
 from contrastive.files import atomic
 from contrastive.report.curves import COLORS, colors_of
 

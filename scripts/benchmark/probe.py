@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from measure import Clock, report
 
-from contrastive.evaluator.probes import fit_logistic, topk_accuracy
+from contrastive.evaluator.base import topk_accuracy
+from contrastive.evaluator.linear import fit_logistic
 
 N, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

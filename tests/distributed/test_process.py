@@ -229,34 +229,28 @@ def features():
     return extract(make("encoder/resnet18", width=2), batch(), lambda x: x / 255, torch.arange(N - 1)).h
 
 
-def augmented_features():
-    torch.manual_seed(0)
-    data = SimpleNamespace(pretrain=batch().select(torch.arange(N - 1)))
-    images = encoded(make("encoder/resnet18", width=2), data, lambda x: x, augmentation=make("augmentation/simclr"))
-    return images.augmented(3).h
-
-
 def layer_trained_along():
     along, rng = OnlineProbe(), torch.Generator().manual_seed(0)
     along.prepare(dim=16, n_classes=3, device=torch.device("cpu"), seed=0)
     for _ in range(4):
         h, label = torch.randn(N, 1, 16, generator=rng), torch.randint(0, 3, (N,), generator=rng)
         along.observe(gather(h[shard().of(N)]), gather(label[shard().of(N)]))
-    return along.layer.linear.weight.detach()
+    return along.linear.weight.detach()
 
 
-def streamed_features():
+def features_of_batches():
     """Batches of five images, of which two processes encode three each."""
     torch.manual_seed(0)
     encoder, split, rows = make("encoder/resnet18", width=2), batch(), torch.arange(N)
     options = {"classes": ("a", "b", "c"), "mean": (0.0,) * 3, "std": (1.0,) * 3}
     data = Data(pretrain=split, probe_train=rows[:11], probe_val_index=rows[5:], test=split, **options)
     images = encoded(encoder, data, lambda x: x.float() / 255)
-    parts = [*images.stream(5, 3, None), *images.stream(5, 3, make("augmentation/supcon")), *images.stream_val()]
+    batches = rows[:11].split(5)
+    parts = [*images.encode("train", batches), *images.encode("bank", batches, make("augmentation/simclr"))]
     return [(part.h, part.label) for part in parts]
 
 
-@pytest.mark.parametrize("task", [features, augmented_features, streamed_features, layer_trained_along])
+@pytest.mark.parametrize("task", [features, features_of_batches, layer_trained_along])
 def test_evaluation_of_two_processes_equals_one(together, task):
     alone = task()
     for shared in together(task):

@@ -9,7 +9,7 @@ import torch
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, listed_groups, majority_bias, pairwise_cosines
-from contrastive.evaluator.probes import Standardizer
+from contrastive.evaluator.linear import Standardizer
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
 from contrastive.experiment.summary import finished

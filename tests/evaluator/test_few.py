@@ -2,8 +2,7 @@
 
 import torch
 
-from contrastive.evaluator.few import FewLabel, FewShot
-from contrastive.evaluator.probes import draw_labels, in_percent
+from contrastive.evaluator.few import FewLabel, FewShot, draw_labels, in_percent
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from contrastive.evaluator.base import FeatureSets
+from contrastive.evaluator.base import FeatureSets, topk_accuracy
 from contrastive.evaluator.knn import KNN, KNNSweep, nearest, similarities, vote
-from contrastive.evaluator.probes import topk_accuracy
 from contrastive.types import Features
 from tests.golden import raw_inputs
 from tests.helpers import blobs, feature_sets

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from contrastive.evaluator import linear
-from contrastive.evaluator.linear import Linear
-from contrastive.evaluator.probes import Standardizer, fit_logistic
+from contrastive.evaluator.linear import Linear, Standardizer, fit_logistic
 from tests.helpers import blobs, feature_sets
 
 

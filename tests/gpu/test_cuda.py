@@ -64,7 +64,7 @@ BRIEF = ["evaluator.fine_tune.epochs=1", "evaluator.fine_tune.min_steps=2", "eva
 BRIEF += ["evaluator.adam_probe.epochs=1", "evaluator.few_label.draws=1"]
 BRIEF += ["evaluator.linear_sgd.epochs=1"]
 BRIEF += ["evaluator.dfr.draws=1", "evaluator.dfr.l2=[0.1]"]
-BRIEF += [f"evaluator.{name}.max_iter=4" for name in ("linear", "few_shot", "few_label", "dfr", "transfer")]
+BRIEF += [f"evaluator.{name}.max_iter=4" for name in ("linear", "few_shot", "few_label", "dfr")]
 ON_TWO = [pytest.param([*words, "devices=2"], marks=two_gpus) for words in (PER_VIEW, LNL)]
 
 
