@@ -114,7 +114,8 @@ def for_this_machine(settings: Settings) -> tuple[str, str]:
     parts, device = build_parts(settings), choose_device(settings.device)
     view = (RGB, *parts.augmentation.output_size(size, size))
     network, precision = nn.Sequential(parts.encoder, parts.head), choose(settings.precision, device)
-    step, free = needed_by_step(settings, network, view, precision=precision, device=device), free_memory(device)
+    step = needed_by_step(settings, network, view, second=0, precision=precision, device=device)
+    free = free_memory(device)
     is_large, n = settings.encoder.get("stem") == "large", max(2, fitting_batch(settings.batch_size, step, free))
     said = f"\nviews of {view[-1]} pixels: the encoder has its large stem" if is_large else ""
     if n >= settings.batch_size:

@@ -298,7 +298,8 @@ def build_step(
     """
     view = (data.n_channels, *parts.augmentation.output_size(*data.pretrain.image.shape[-2:]))
     network = nn.Sequential(parts.encoder, parts.head)
-    check_room(settings, network, view, second=second, precision=precision, device=device, compiled=compiled is True)
+    if compiled is not True:  # which keeps less
+        check_room(settings, network, view, second=second, precision=precision, device=device)
     if precision == "bf16" and device.type == "cpu":
         precisions.make_convolutions_safe(parts.encoder)
     encoder, channels_last = precisions.placed(parts.encoder, device, channels_last=settings.channels_last)

@@ -70,10 +70,10 @@ def estimate(experiment: Experiment) -> Timing:
         row("evaluation", evaluation, f"{'before and ' if before else ''}after: features {clock(extraction)}, "
             f"{', '.join(judged) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}"),
         row("together", total, ""),
-        f"  peak memory  {(memory := peak_memory(device))}",
+        f"  {'peak memory':<13}{(memory := peak_memory(device))}",
     ]  # fmt: skip
     text = "\n".join(line.rstrip() for line in lines)
-    return Timing(seconds=total, memory=memory.strip(), is_finite=all(map(math.isfinite, losses)), text=text)
+    return Timing(seconds=total, memory=memory, is_finite=all(map(math.isfinite, losses)), text=text)
 
 
 def _points(evaluator: Evaluator, epochs: int) -> int:
@@ -147,18 +147,14 @@ def timed(task: Callable[[], object], device: torch.device) -> float:
 def peak_memory(device: torch.device) -> str:
     """The most memory that was held, in words: of a GPU what torch has reserved, which is more than its tensors."""
     if device.type != "cuda":
-        return f"{resident_peak() / 2**30:>8.2f} GiB   of each process"
+        return f"{resident_peak() / 2**30:.2f} GiB   of each process"
     reserved, allocated = torch.cuda.max_memory_reserved(device), torch.cuda.max_memory_allocated(device)
-    return f"{reserved / 2**30:>8.2f} GiB   of the device, {allocated / 2**30:.2f} of them in tensors"
+    return f"{reserved / 2**30:.2f} GiB   of the device, {allocated / 2**30:.2f} of them in tensors"
 
 
 def resident_peak() -> int:
-    """The most bytes this process has held; those that it holds, where the system does not say."""
-    memory = psutil.Process().memory_info()
-    if (peak := getattr(memory, "peak_wset", None)) is not None:  # on Windows
-        return int(peak)
-    try:  # getrusage would count the parent, too
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
-    except (OSError, StopIteration):
-        return int(memory.rss)
+    """The most bytes this process has held, without its parent's; beside Linux those that it holds."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    peaks = [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")]
+    return peaks[0] if peaks else int(psutil.Process().memory_info().rss)

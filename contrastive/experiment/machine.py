@@ -29,9 +29,7 @@ from contrastive.training.precision import autocast, set_tf32
 from contrastive.types import Data
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
-VOLTA = (7, 0)  # the compute capability that Triton starts from
 MOST = 4096  # times the bytes of its views is more than a network keeps: of so few nothing is counted
-COMPILED = 0.5  # of its activations a compiled network keeps at least; it computes others again
 ON_CPU = 1.4  # times what is kept a step holds at most, and more: 1.5 to 1.9 were measured (torch 2.15)
 GIB = 2**30
 
@@ -53,9 +51,8 @@ def choose_device(name: str) -> torch.device:
 
     Apple's GPU is `mps`: one process, float32, neither compiled nor captured.
     """
-    alone = shard().world_size == 1
     if name == "auto":
-        has_mps = alone and torch.backends.mps.is_available()
+        has_mps = shard().world_size == 1 and torch.backends.mps.is_available()
         name = "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
     if name == "cuda" and torch.cuda.is_available():
         name = f"cuda:{torch.cuda.current_device()}"
@@ -63,14 +60,11 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         device = torch.device("meta")
-    if device.type not in ("cpu", "cuda", "mps"):
+    n = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if device.type not in n:
         raise ConfigError(f"device must be auto, cpu, cuda, cuda:N or mps, got {name}: try device=auto")
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("this machine has no GPU of Apple that torch can use: try device=auto")
-    if device.type == "mps" and not alone:
-        raise ConfigError("several processes cannot share Apple's GPU: try device=cpu, or devices=1")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"this machine has no {device}: try device=auto")
+    if (device.index or 0) >= n[device.type]:
+        raise ConfigError(f"this machine has no {device} that torch can use: try device=auto")
     return device
 
 
@@ -80,13 +74,8 @@ def start_device(name: str, *, deterministic: bool = False) -> torch.device:
     Args:
         deterministic: only algorithms that give the same bits each time. torch raises RuntimeError where it has none.
     """
-    if deterministic:
-        if torch.cuda.is_initialized() and "CUBLAS_WORKSPACE_CONFIG" not in os.environ:
-            raise ConfigError(
-                "deterministic=true comes too late, an earlier run of this process has used the GPU without it: "
-                "try CUBLAS_WORKSPACE_CONFIG=:4096:8 before the command"
-            )
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    if deterministic and not torch.cuda.is_initialized():  # which reads it; later torch says what to do
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if deterministic != torch.are_deterministic_algorithms_enabled():  # to set it imports the compiler: seconds
         torch.use_deterministic_algorithms(deterministic)
     device = choose_device(name)
@@ -119,12 +108,8 @@ def choose_compile(setting: bool | str, device: torch.device) -> bool | str:
 
 def missing_for_compile(device: torch.device) -> str | None:
     """What torch.compile needs on this device and does not find, and what to try; None if it has everything."""
-    if device.type == "cpu":
+    if device.type != "cuda":
         return None if any(map(shutil.which, ("g++", "clang++"))) else "a C++ compiler: try apt-get install g++"
-    if device.type == "mps":
-        return "a CPU or a GPU of NVIDIA: try another device"
-    if torch.cuda.get_device_capability(device) < VOLTA:
-        return "a GPU of the Volta generation or later: try another device"
     if find_spec("triton") is None:
         return "Triton: try pip install triton"
     if not os.environ.get("CC") and not any(map(shutil.which, ("gcc", "clang"))):
@@ -172,8 +157,9 @@ def free_memory(device: torch.device) -> int:
     return broadcast_from_main(free)
 
 
-def check_room(settings: Settings, network: nn.Module, image: Sequence[int], *, second: int, precision: str,
-               device: torch.device, compiled: bool) -> None:  # fmt: skip
+def check_room(
+    settings: Settings, network: nn.Module, image: Sequence[int], *, second: int, precision: str, device: torch.device
+) -> None:
     """Refuse a step that has no room in the free memory, with what to type; all processes do so together.
 
     Args:
@@ -187,9 +173,7 @@ def check_room(settings: Settings, network: nn.Module, image: Sequence[int], *, 
     n_views = (settings.batch_size * settings.n_views + second) // shard().world_size
     if settings.epochs == 0 or n_views * math.prod(image) * 4 * MOST <= free:
         return
-    step = needed_by_step(
-        settings, network, image, second=second, precision=precision, device=device, compiled=compiled
-    )
+    step = needed_by_step(settings, network, image, second=second, precision=precision, device=device)
     if step <= free:
         return
     n = fitting_batch(settings.batch_size, step, free)
@@ -209,16 +193,20 @@ def fitting_batch(batch_size: int, step: float, free: float) -> int:
 
 
 def needed_by_step(
-    settings: Settings, network: nn.Module, image: Sequence[int], *, second: int = 0, precision: str,
-    device: torch.device, compiled: bool = False,
-) -> float:  # fmt: skip
+    settings: Settings,
+    network: nn.Module,
+    image: Sequence[int],
+    *,
+    second: int = 0,
+    precision: str,
+    device: torch.device,
+) -> float:
     """Bytes that a step of one process takes at least: its views, and what the network keeps of all or of a chunk."""
     n, second = settings.batch_size // shard().world_size, second // shard().world_size
     chunks = math.ceil(n / (settings.grad_cache_chunk or n))
     passed = math.ceil(n / chunks) * settings.n_views + (second if chunks == 1 else 0)
     kept = kept_by_network(network, (passed, *image), device=device, context=autocast(precision, device))
-    held = kept * (COMPILED if compiled else 1) * (ON_CPU if device.type == "cpu" else 1)
-    return (n * settings.n_views + second) * math.prod(image) * 4 + held
+    return (n * settings.n_views + second) * math.prod(image) * 4 + kept * (ON_CPU if device.type == "cpu" else 1)
 
 
 def kept_by_network(
@@ -264,17 +252,12 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
         setting: `auto` or a number.
         rerun: the run starts over, whatever it had.
     """
-    state = read_run(path)
-    resumes = not rerun and state.kind == "resumable"
-    recorded, own = state.environment["threads"] if resumes else None, own_threads()
-    n, recorded = broadcast_from_main(lambda: (int(setting) if setting != "auto" else recorded or own, recorded))
+    state, own = read_run(path), own_threads()
+    recorded = state.environment["threads"] if state.kind == "resumable" and not rerun else None
+    n = broadcast_from_main(lambda: int(setting) if setting != "auto" else recorded or own)
     torch.set_num_threads(n)
-    words = f"{counted(n, 'thread')}"
-    if recorded is None or (recorded == n and setting != "auto"):
-        return words
-    if recorded == n:
-        return f"{words} (as before the interruption)"
-    return f"{words} (it last ran with {recorded}: metrics may differ in their last digits)"
+    differs = recorded is not None and recorded != n
+    return counted(n, "thread") + f" (it last ran with {recorded}: metrics may differ in their last digits)" * differs
 
 
 @lru_cache
