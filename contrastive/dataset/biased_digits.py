@@ -1,6 +1,6 @@
 """The embedded digits on colored backgrounds: biased data with nothing to download."""
 
-from contrastive.dataset.coloring import check_bias, colored_splits
+from contrastive.dataset.biased_mnist import colored_splits
 from contrastive.dataset.digits import load_digits
 from contrastive.types import Data
 
@@ -22,9 +22,8 @@ def biased_digits(
         hold_out: as in `biased_mnist`.
 
     Raises:
-        ConfigError: an argument out of range, or scikit-learn is not installed.
+        ConfigError: an argument out of range.
     """
-    check_bias(rho, colors, data_seed)
     train, test = load_digits(size)
     return colored_splits(
         train, test, rho=rho, palette=colors, data_seed=data_seed, stroke=STROKE, hold_out=hold_out, size=size

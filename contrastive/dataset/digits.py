@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.dataset.splits import channel_stats, long_tail, name_splits, stratified
-from contrastive.errors import ConfigError, check_at_least
+from contrastive.errors import check_at_least
 from contrastive.types import Data, Split
 
 TEST_FRACTION = 0.2
@@ -23,15 +23,11 @@ def load_digits(size: int) -> tuple[Split, Split]:
     The 8 × 8 gray values 0..16 are scaled to 0..255 and resized bilinearly. A fixed stratified fifth is the test split.
 
     Raises:
-        ConfigError: size below 8, or scikit-learn is not installed.
+        ConfigError: size below 8.
     """
     check_at_least("dataset.size", size, 8, example=16)
-    try:
-        from sklearn import datasets  # 43 MB of wheels that only the digits need
-    except ImportError:
-        raise ConfigError(
-            "the digits come with scikit-learn, which is not installed: try pip install scikit-learn"
-        ) from None
+    from sklearn import datasets  # late: it takes a second
+
     raw = datasets.load_digits()
     image = torch.from_numpy(raw.images).to(torch.float32)[:, None] * (255 / 16)
     image = F.interpolate(image, size=(size, size), mode="bilinear", align_corners=False).round().to(torch.uint8)
@@ -63,7 +59,7 @@ def digits(*, size: int = 16, imbalance: float | None = None, hold_out: bool = F
     Shapes: images (N, 3, size, size), gray repeated over three channels.
 
     Raises:
-        ConfigError: size below 8, an imbalance out of range, or scikit-learn is not installed.
+        ConfigError: size below 8, or an imbalance out of range.
     """
     train, test = map(gray_to_rgb, load_digits(size))
     train = long_tail(train, imbalance)

@@ -1,16 +1,14 @@
 """scikit-learn's digits, the digits on colored backgrounds, and the color bias of Biased-MNIST."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 import torch
 
 from contrastive.dataset.biased_digits import biased_digits
-from contrastive.dataset.biased_mnist import biased_mnist
+from contrastive.dataset.biased_mnist import assign_colors, biased_mnist, color_background
 from contrastive.dataset.cifar import cifar10
-from contrastive.dataset.coloring import assign_colors, color_background
 from contrastive.dataset.digits import digits
 from contrastive.dataset.splits import fingerprint
 from contrastive.dataset.stl10 import stl10
@@ -68,12 +66,6 @@ def test_colors_are_fixed_by_rho_and_data_seed():
 def test_arguments_out_of_range_are_refused_before_images_are_read(dataset, options, remedy):
     with pytest.raises(ConfigError, match=remedy):
         dataset(**options)
-
-
-def test_digits_without_scikit_learn_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ConfigError, match="pip install scikit-learn"):
-        digits()
 
 
 @pytest.mark.parametrize("rho", ["0.999", "0.998", "0.997", "0.995", "0.99", "0.95", "0.9"])
