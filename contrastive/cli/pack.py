@@ -37,10 +37,13 @@ def main(words: list[str]) -> int:
     settings = folder_settings(options.settings)
 
     from contrastive.cli.look import size_in_shards
-    from contrastive.dataset.shard.pack import LEFT_OUT, pack_folder
+    from contrastive.dataset.image_folder import listed_images
+    from contrastive.dataset.shard.pack import LEFT_OUT, pack
 
     dest = options.dest
-    written = pack_folder(options.source, dest, per_shard=options.per_shard, **settings)
+    listed = listed_images(options.source, **settings)
+    show(str(listed.found()))
+    written = pack(listed, dest, per_shard=options.per_shard)
     for name, found in written.items():
         show(f"{dest / name}: {sum(len(index.entries) for index in found):,} images, {len(found):,} shards")
     if n := sum(len(index.facts["faults"]) for found in written.values() for index in found):

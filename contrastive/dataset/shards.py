@@ -22,7 +22,7 @@ from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.found import CANNOT_BE_READ, Listing, copy_notes, seen_notes
 from contrastive.listing.names import name_of, part_of_split, split_of
 from contrastive.listing.places import check_root
-from contrastive.text import as_typed, counted
+from contrastive.text import as_typed
 from contrastive.types import Data, Split
 
 Column = Literal["label", "bias"]
@@ -102,7 +102,7 @@ def shards(
         splits["train"], splits["test"] = map(whole.select, divided(whole.label))
         shown["test"] = drawn(len(splits["test"]), len(whole), BY_PLACE, has_labels=bool(classes))
     content = {key: cast(StoredImages, split.image).content for key, split in splits.items()}
-    copies = copy_notes(content, {key: split.label for key, split in splits.items()})
+    copies = copy_notes(content, splits)
     train = splits["train"] = replace(splits["train"], frame=frame)
     stats = channel_stats(train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))])
     if labeled is not None:
@@ -210,7 +210,7 @@ def _few_labels(split: Split, n: int) -> Split:
 
 def _values_of(indices: Sequence[Index], column: Column) -> list[Value]:
     """The labels or biases that occur, numbers before words."""
-    found = {value for index in indices for value in _own(index, column)}
+    found = {value for index in indices for value in index.facts[column]}
     return sorted(found, key=lambda value: (isinstance(value, str), value))
 
 
@@ -219,13 +219,9 @@ def _numbers(indices: Sequence[Index], column: Column, values: Sequence[Value]) 
     places = {value: i for i, value in enumerate(values)}
     parts = []
     for index in indices:
-        here = np.array([*(places[value] for value in _own(index, column)), -1])  # an entry of -1 is the last
+        here = np.array([*(places[value] for value in index.facts[column]), -1])  # an entry of -1 is the last
         parts.append(here[index.entries[column]])
     return torch.from_numpy(np.concatenate(parts))
-
-
-def _own(index: Index, column: Column) -> list[Value]:
-    return index.facts["labels"] if column == "label" else index.facts["biases"]
 
 
 def _names_of(values: Sequence[Value], index: Index, file: str) -> tuple[str, ...]:
@@ -262,7 +258,5 @@ def _sources(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str
     if sources:
         named = "" if set(classes) <= set(map(str, _values_of(indices, "label"))) else ", their names from classes.txt"
         yield f"labels are from {', '.join(f'{source} ({n:,})' for source, n in sources.items())}{named}"
-    if n := sum(index.facts["captions"] for index in indices):
-        yield f"{counted(n, 'image')} with a caption, key.txt, which is not read: labels are from key.cls or key.json"
     if fields and not sources:
         yield f"no image has a label; dataset.label=FIELD takes one of {', '.join(fields[:NAMED])}"

@@ -123,14 +123,9 @@ def test_two_images_of_a_key_are_refused_until_one_is_chosen(tmp_path):
         load_shards(folder, image="webp")
 
 
-def test_a_key_with_dots_and_captions_are_told(tmp_path):
+def test_a_key_with_dots_is_told(tmp_path):
     dotted = {f"IMG_{i}.01.00.jpg": picture(i, "jpeg") for i in range(4)}
     with pytest.raises(
         ConfigError, match=r"IMG_0: .* ends at the first dot, .* \(01\.00\.jpg\)\): try names with a single"
     ):
         load_shards(write_tar(tmp_path / "dotted/a.tar", dotted).parent)
-    pairs = {
-        f"{i}.{suffix}": content for i in range(20) for suffix, content in (("png", picture(i)), ("txt", b"a dog"))
-    }
-    found = load_shards(write_tar(tmp_path / "pairs/a.tar", pairs).parent).found
-    assert "20 images with a caption, key.txt, which is not read: labels are from key.cls or key.json" in str(found)

@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive.dataset.shard.order import Order, Permutation
+from contrastive.dataset.shard.order import Order
 from contrastive.training.loader import Loader
 from contrastive.types import Split
 
 
 def test_a_permutation_is_a_bijection_of_every_n():
     for n in (*range(1, 1501), 4095, 4096, 4097, 65_537):
-        rows = Permutation(n, "key")(np.arange(n, dtype=np.uint64))
+        rows = Order(n, "key").rows(0, n).numpy()
         assert np.array_equal(np.sort(rows), np.arange(n)), n
 
 
 def test_a_permutation_depends_on_every_part_of_its_key():
-    orders = {tuple(Permutation(50, *key)(np.arange(50, dtype=np.uint64))) for key in [(0, 1), (1, 1), (0, 2), (0,)]}
+    orders = {tuple(Order(50, *key).rows(0, 50).tolist()) for key in [(0, 1), (1, 1), (0, 2), (0,)]}
     assert len(orders) == 4
 
 
 def test_neighbors_are_not_neighbors_in_the_order():
     """Of uniform draws, the mean distance of neighbors is n / 3 and the correlation of row and place 0."""
     n = 100_003
-    rows = Permutation(n, 7)(np.arange(n, dtype=np.uint64)).astype(np.float64)
+    rows = Order(n, 7).rows(0, n).double().numpy()
     assert np.abs(np.diff(rows)).mean() / n == pytest.approx(1 / 3, abs=0.005)
     assert abs(np.corrcoef(np.arange(n), rows)[0, 1]) < 0.02
     assert np.histogram(rows[: n // 10], 10)[0] == pytest.approx([n / 100] * 10, rel=0.15)
@@ -33,7 +33,7 @@ def test_neighbors_are_not_neighbors_in_the_order():
 
 def test_the_start_of_an_order_of_ten_billion_rows_takes_no_memory():
     n = 10**10
-    rows = Permutation(n, 0)(np.arange(n - 1000, n, dtype=np.uint64))
+    rows = Order(n, 0).rows(n - 1000, n).numpy()
     assert len(np.unique(rows)) == 1000 and rows.max() < n and rows.min() > 0
 
 

@@ -130,7 +130,7 @@ def test_oddities_of_tars(tmp_path):
         assert list(found["b"]) == ["png", "seg.png", "cls"]
         (index,) = index_shards([path], tmp_path / "cache", Fields())
         assert (
-            index.facts["labels"] == [2, 1]
+            index.facts["label"] == [2, 1]
             and index.entries["label"].tolist() == [0, 1]
             and list(index.facts["faults"]) == ["empty"]
         )

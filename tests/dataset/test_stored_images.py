@@ -2,14 +2,15 @@
 
 import pytest
 
-from contrastive.dataset.shard.pack import pack_folder
+from contrastive.dataset.image_folder import listed_images
+from contrastive.dataset.shard.pack import pack
 from tests.dataset.data import RECIPE, continued, killed, ran
 from tests.helpers import logged_lines, write_image_folder
 
 
 @pytest.mark.slow
 def test_a_run_on_shards_killed_and_continued_by_other_numbers_of_processes_is_the_undisturbed_one(tmp_path):
-    pack_folder(write_image_folder(tmp_path / "insects", n=90), tmp_path / "shards", per_shard=40)
+    pack(listed_images(write_image_folder(tmp_path / "insects", n=90)), tmp_path / "shards", per_shard=40)
     words = [
         *RECIPE, "dataset=shards", f"dataset.root={tmp_path}/shards/train", f"dataset.test={tmp_path}/shards/test",
         "dataset.size=12", "batch_size=12", "epochs=4", "checkpoint_every_minutes=0.0001", "noise_frac=0.2",

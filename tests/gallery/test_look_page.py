@@ -14,7 +14,8 @@ from torch import Tensor
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.jitter import ColorJitter
 from contrastive.cli.look import main
-from contrastive.dataset.shard.pack import pack_folder
+from contrastive.dataset.image_folder import listed_images
+from contrastive.dataset.shard.pack import pack
 from contrastive.experiment.build import load_data
 from contrastive.experiment.components import build_augmentation
 from contrastive.gallery.images import as_uri, spaced
@@ -135,7 +136,7 @@ def test_gray_arrays_get_an_augmentation_that_fits_them(tmp_path: Path, capsys: 
 
 
 def test_views_of_whole_images_are_cut_out_of_these(tmp_path: Path) -> None:
-    pack_folder(write_image_folder(tmp_path / "bugs"), tmp_path / "shards")
+    pack(listed_images(write_image_folder(tmp_path / "bugs")), tmp_path / "shards")
     settings = compose_settings(
         "dataset=shards", f"dataset.root={tmp_path}/shards", "dataset.size=8", "dataset.frame=30",
         f"dataset.cache={tmp_path}",

@@ -23,8 +23,8 @@ from contrastive.files import atomic, content_of
 from contrastive.listing.found import Seen, shortened
 from contrastive.schema import kept, known
 
-FORMAT = 3  # of the index: raise it when the same shard would be indexed otherwise
-# label and bias are places in `Facts.labels` and `Facts.biases`; -1 = none
+FORMAT = 4  # of the index: raise it when the same shard would be indexed otherwise
+# label and bias are places in `Facts.label` and `Facts.bias`; -1 = none
 ENTRY = np.dtype([("content", "<u8"), ("offset", "<u8"), ("label", "<i4"), ("bias", "<i4")])
 NO_IMAGE = "no file of its key, which ends at the first dot, is an image by its suffix"
 CHUNK = 512  # samples that are read at once
@@ -37,11 +37,10 @@ class Facts(TypedDict):
     n: int
     digest: str  # sha256 of the entries and of what their labels and biases are
     faults: dict[str, str]  # key of each image that cannot be read and is left out, and the reason
-    labels: list[Value]
-    biases: list[Value]
+    label: list[Value]
+    bias: list[Value]
     sources: dict[str, int]  # where labels are from: {`key.cls`, or a field of key.json: of how many images}
     fields: list[str]  # some of those of key.json, among them that of the label
-    captions: int  # samples with key.txt, which is not read
     seen: dict[str, Seen]  # what became of images
 
 
@@ -112,14 +111,13 @@ def _examined(shard: Path, fields: Fields) -> tuple[Entries, Facts]:
     """Read a shard once; what cannot be decoded is left out here, once and for all: the number of rows is fixed."""
     entries, faults = list[tuple[int, ...]](), dict[str, str]()
     labels, biases, sources, names = dict[Value, int](), dict[Value, int](), Counter[str](), set[str]()
-    seen, captions = defaultdict[str, list[str]](list), 0
+    seen = defaultdict[str, list[str]](list)
     quiet = warnings.catch_warnings(action="ignore")  # of Pillow, which name no file: bombs, damaged metadata
     with quiet, ThreadPoolExecutor(torch.get_num_threads()) as pool, shard.open("rb") as file:
         members = samples(shard)
         while chunk := [(key, read_sample(file, key, own, fields, shard)) for key, own in islice(members, CHUNK)]:
             faulty = pool.map(_fault, [sample for _, sample in chunk])
             for (key, sample), (fault, what) in zip(chunk, faulty, strict=True):
-                captions += "txt" in sample.suffixes
                 names |= {name for name in sample.fields if len(names) < NAMED or name == fields.label}
                 if fault is not None or sample.raw is None:
                     faults[key] = str(fault)
@@ -132,8 +130,8 @@ def _examined(shard: Path, fields: Fields) -> tuple[Entries, Facts]:
     table, values = np.array(entries, ENTRY), [list(labels), list(biases)]
     digest = hashlib.sha256(table.tobytes() + json.dumps(values).encode()).hexdigest()
     return table, Facts(
-        n=len(table), digest=digest, faults=faults, labels=values[0], biases=values[1], sources=+sources,
-        fields=sorted(names), captions=captions, seen=shortened(seen),
+        n=len(table), digest=digest, faults=faults, label=values[0], bias=values[1], sources=+sources,
+        fields=sorted(names), seen=shortened(seen),
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ ROUNDS = 6
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, made odd: Knuth's multiplicative hash
 
 
-class Permutation:
-    """`permutation(i)`: a keyed bijection of 0..n-1, a Feistel network walked until it stays below n.
+class Order:
+    """The rows 0..n-1 in an order that a key fixes: a Feistel network walked until it stays below n.
 
     Black & Rogaway 2002, "Ciphers with arbitrary finite domains": on average at most two walks. Not for secrets.
     """
@@ -27,11 +27,12 @@ class Permutation:
         digest = hashlib.sha512(repr(key).encode()).digest()
         self.keys = np.frombuffer(digest, "<u8")[:ROUNDS]
 
-    def __call__(self, i: Rows) -> Rows:
-        x = self._mix(i)
+    def rows(self, start: int, stop: int) -> Tensor:
+        """int64 (stop - start,), the rows at these positions of the order, 0 ≤ start < stop ≤ n."""
+        x = self._mix(np.arange(start, stop, dtype=np.uint64))
         while (outside := x >= self.n).any():
             x[outside] = self._mix(x[outside])
-        return x
+        return torch.from_numpy(x.astype(np.int64))
 
     def _mix(self, x: Rows) -> Rows:
         """A bijection of all numbers of so many bits. The halves change places, and with them their widths."""
@@ -48,19 +49,3 @@ def _hash(x: Rows) -> Rows:
     x = (x ^ (x >> np.uint64(32))) * ODD
     x = (x ^ (x >> np.uint64(29))) * ODD
     return x ^ (x >> np.uint64(32))
-
-
-class Order:
-    """Rows in the order of an epoch: `order.rows(start, stop)`. Any row may follow any other.
-
-    Args:
-        n: number of rows.
-        key: what fixes the order.
-    """
-
-    def __init__(self, n: int, *key: object) -> None:
-        self.permutation = Permutation(n, *key)
-
-    def rows(self, start: int, stop: int) -> Tensor:
-        """int64 (stop - start,), the rows at these positions of the order, 0 ≤ start < stop ≤ n."""
-        return torch.from_numpy(self.permutation(np.arange(start, stop, dtype=np.uint64)).astype(np.int64))

@@ -3,18 +3,16 @@
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 from tqdm import tqdm
 
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.pixels import listing_hash
-from contrastive.dataset.image_folder import listed_images
 from contrastive.dataset.shard.index import Index, index_shards
-from contrastive.dataset.shard.order import Permutation
+from contrastive.dataset.shard.order import Order
 from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.tar import NAMES, write_shard
 from contrastive.errors import ConfigError
@@ -23,24 +21,19 @@ from contrastive.listing.found import Listing
 from contrastive.listing.names import PICTURES
 from contrastive.text import as_typed, printable
 
-PER_SHARD = 10_000  # images
 LEFT_OUT = "left_out.txt"
 AT_ONCE = 32  # files that are read at once
 AHEAD = 256  # files that are read before they are needed
 
 
-def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[Index]:
+def _shards(part: Part, folder: Path, fields: Fields, per_shard: int) -> list[Index]:
     """The images in shards of `folder`, with an index beside each; what an earlier call wrote is kept.
 
     The key of an image is its number in `part`; a .names.json beside each shard tells its file. A label is written as
     key.cls, a bias as key.json. The index leaves out what cannot be decoded. Processes that call this at once share the
     work.
-
-    Raises:
-        ConfigError: a file cannot be read.
     """
     shards = [folder / f"{i:05}.tar" for i in range(-(-len(part.files) // per_shard))]
-
     missing = [i for i, shard in enumerate(shards) if not shard.exists()]
     random.Random().shuffle(missing)  # others, who pack the same folder, work at other shards
     for i in tqdm(missing, desc="packing", unit="shard", mininterval=1, disable=not missing):
@@ -53,17 +46,8 @@ def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[In
     return index_shards(shards, None, fields)
 
 
-def pack_folder(
-    source: Path,
-    dest: Path,
-    *,
-    per_shard: int = PER_SHARD,
-    table: str | None = None,
-    columns: Mapping[str, str | None] | None = None,
-    splits: Mapping[str, str | None] | None = None,
-    bias_pattern: str | None = None,
-) -> dict[str, list[Index]]:
-    """A folder of images, as `image_folder` takes it, as shards of `dest`/train and `dest`/test, rows shuffled.
+def pack(listed: Listing[Part], dest: Path, *, per_shard: int = 10_000) -> dict[str, list[Index]]:
+    """The images that were listed, as shards of `dest`/train and `dest`/test, rows shuffled.
 
     Validation images beside test images add `dest`/val. `dest`/classes.txt has the classes in the order of their
     numbers, as biases.txt has the biases if there are any, and `dest`/SHA256SUMS the hashes of the shards. Files that
@@ -71,25 +55,19 @@ def pack_folder(
 
     Args:
         per_shard: images of a shard.
-        table: as in `image_folder`.
-        columns: as in `image_folder`.
-        splits: as in `image_folder`.
-        bias_pattern: as in `image_folder`.
 
     Returns:
         {train, val, test: the index of each shard}
 
     Raises:
-        ConfigError: no images in `source`, or shards of another source in `dest`.
+        ConfigError: shards of another source in `dest`, or a file cannot be read.
     """
-    listed = listed_images(source, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern)
-    tqdm.write(str(listed.found()))
     _claim(dest, listed, per_shard)
     found, left_out = {}, list[str]()
     for name, part in listed.splits.items():
-        order = Permutation(len(part.files), "pack")(np.arange(len(part.files), dtype=np.uint64)).tolist()
+        order = Order(len(part.files), "pack").rows(0, len(part.files)).tolist()
         shuffled = Part(part.folder, [part.files[i] for i in order])
-        found[name] = pack(shuffled, dest / name, Fields(bias="bias" if listed.biases else None), per_shard=per_shard)
+        found[name] = _shards(shuffled, dest / name, Fields(bias="bias" if listed.biases else None), per_shard)
         for key, why in ((key, why) for index in found[name] for key, why in index.facts["faults"].items()):
             left_out.append(printable(f"{part.folder / shuffled.files[int(key)].path}: {why}") + "\n")
     shards = [index.shard for indices in found.values() for index in indices]
