@@ -221,16 +221,15 @@ def _copies(parts: dict[str, "Part"]) -> list[str]:
     """The note on images that are there twice, for which those files are read that are as long as another one."""
     import numpy as np
 
-    from contrastive.dataset.folder.layout import part_copies
+    from contrastive.listing.found import copy_notes
 
     sizes = {path: path.stat().st_size for part in parts.values() for path in part.paths}
     alike = Counter(sizes.values())
     if sum(size for size in sizes.values() if alike[size] > 1) > MOST_READ:
         return []
     content = {path: content_of(read_bytes(path)) if alike[size] > 1 else size << 32 for path, size in sizes.items()}
-    return part_copies(
-        parts, {key: np.array([content[path] for path in part.paths], np.uint64) for key, part in parts.items()}
-    )
+    codes = {key: np.array([content[path] for path in part.paths], np.uint64) for key, part in parts.items()}
+    return copy_notes(codes, parts, {key: part.names for key, part in parts.items()})
 
 
 def size_in_shards(indices: "Sequence[Index]") -> str:

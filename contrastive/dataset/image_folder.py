@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from contrastive.dataset.folder.layout import Part, find_images, part_copies
+from contrastive.dataset.folder.layout import Part, find_images
 from contrastive.dataset.folder.pixels import content_in, kind_of, read_images, told
 from contrastive.dataset.folder.table import read_table
 from contrastive.dataset.splits import as_data, first_per_class, long_tail
 from contrastive.errors import ConfigError
-from contrastive.listing.found import Listing
+from contrastive.listing.found import Listing, copy_notes
 from contrastive.listing.places import check_root
 from contrastive.text import printable
 from contrastive.types import Data, Split
@@ -99,7 +99,7 @@ def image_folder(
     facts = {key: own for key, (_, own) in images.items()}
     kind, content = kind_of(facts["train"]), {key: content_in(own) for key, own in facts.items()}
     parts = told(listed, facts, [f"each image: {kind}"])
-    copies = part_copies(parts.splits, content)
+    copies = copy_notes(content, parts.splits, {key: part.names for key, part in parts.splits.items()})
     taken = {key: _split(part, images[key][0]) for key, part in parts.splits.items()}
     if listed.classes:
         taken["train"] = long_tail(first_per_class(taken["train"], per_class), imbalance)
@@ -107,7 +107,7 @@ def image_folder(
     return as_data(
         found,
         stats=(tuple(facts["train"]["mean"]), tuple(facts["train"]["std"])),
-        facts={"dataset_name": name or Path(root).resolve().name, **_facts(found)},
+        facts={"dataset_name": name or Path(root).resolve().name, "test_split": found.places["test"]},
         hold_out=hold_out,
         images={key: f"{size} {kind} {hashlib.sha256(own.data).hexdigest()}" for key, own in content.items()},
     )
@@ -156,30 +156,10 @@ def _with_biases(listed: Listing[Part], pattern: str) -> Listing[Part]:
     return listed._replace(splits=parts, biases=biases)
 
 
-def _facts(taken: Listing[Split]) -> dict[str, str]:
-    """How the test images were chosen, and how many are of which bias."""
-    facts = {"test_split": taken.places["test"]}
-    if taken.classes and taken.biases:
-        facts |= _counts(taken.splits, len(taken.classes), len(taken.biases))
-    return facts
-
-
 def _split(part: Part, image: Tensor) -> Split:
     """The images of one split with their labels."""
     bias = torch.tensor(part.bias)
     return Split(image, torch.tensor(part.label), bias if (bias >= 0).all() else None)
-
-
-def _counts(splits: Mapping[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:
-    """How many images the splits have, and how many of another bias than most training images of their class."""
-    bias = {name: split.bias for name, split in splits.items() if split.bias is not None}
-    cells = torch.bincount(splits["train"].label * n_biases + bias["train"], minlength=n_classes * n_biases)
-    majority = cells.view(n_classes, n_biases).argmax(1)
-    conflicting = {name: int((bias[name] != majority[split.label]).sum()) for name, split in splits.items()}
-    return {
-        "images": ", ".join(f"{name} {len(split)}" for name, split in splits.items()),
-        "bias_conflicting": ", ".join(f"{name} {n}" for name, n in conflicting.items()),
-    }
 
 
 def small_batch(n_train: int) -> int | None:

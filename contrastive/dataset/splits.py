@@ -18,7 +18,6 @@ TEST_FRACTION, CLASS_TEST_FRACTION = 0.1, 0.2  # of images without labels, and o
 MOST_TEST = 10_000  # test images that are drawn
 BY_PLACE = "their places"  # how they are chosen where they have no names
 SPLIT_SEED = 0  # the same validation images in every run, whatever its seed
-CHUNK = 10_000  # images per step of a pass over a split that may be larger than memory
 PASS = 2**25  # bytes per step of a pass over pixels
 
 ChannelStats = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel

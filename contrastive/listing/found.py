@@ -1,6 +1,6 @@
 """What a data set was found to hold: one listing and one report for folders, tables, shards and arrays."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contrastive.listing.names import spelled
 from contrastive.text import counted, printable
 
 NAMED = 3  # files that a reason names
@@ -114,9 +113,8 @@ class Listing(NamedTuple, Generic[S]):
         for split in self.splits.values():
             total += Counter({} if split.bias is None else _counts(split.bias, self.biases))
         told = _named("biases", {name: total[name] for name in self.biases if total[name]})
-        alike = _alike("classes", self.classes) + _alike("biases", self.biases)
         splits = {name: _counts(split.label, self.classes) for name, split in self.splits.items()}
-        return Found(splits=splits, places=self.places, left_out=self.left_out, notes=(*told, *alike, *self.notes))
+        return Found(splits=splits, places=self.places, left_out=self.left_out, notes=(*told, *self.notes))
 
 
 def _counts(number: ArrayLike, names: Sequence[str]) -> dict[str, int]:
@@ -127,14 +125,14 @@ def _counts(number: ArrayLike, names: Sequence[str]) -> dict[str, int]:
 
 def copy_notes(
     content: Mapping[str, NDArray[np.uint64]],
-    label: Mapping[str, ArrayLike],
+    splits: Mapping[str, Labeled],
     names: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[str]:
     """A sentence of evaluated images that are training images, too, and of images with two labels.
 
     Args:
         content: a hash of each image of each split.
-        label: of each image, -1 = none.
+        splits: with the label of each image.
         names: of each image, where they are known.
     """
     told = list[str]()
@@ -146,25 +144,14 @@ def copy_notes(
             first = [names[split][i] for i in again[:NAMED]] if names else []
             shown = f" ({_first(Seen(n=len(again), first=first))})" if names else ""
             told.append(f"{len(again):,} of {len(own):,} {split} images are training images, too{shown}")
-    every, classes = (np.concatenate([np.asarray(of[split]) for split in content]) for of in (content, label))
+    every = np.concatenate([*content.values()])
+    classes = np.concatenate([np.asarray(splits[split].label) for split in content])
     every, classes = every[classes >= 0], classes[classes >= 0]
     order = np.lexsort((classes, every))
     every, classes = every[order], classes[order]
     if n := len(np.unique(every[1:][(every[1:] == every[:-1]) & (classes[1:] != classes[:-1])])):
         told.append(f"{counted(n, 'image')} with more than one label")
     return ["; ".join(told)] if told else []
-
-
-def _alike(title: str, names: Sequence[str]) -> list[str]:
-    """A sentence for each group of classes or biases that differ in their spelling alone."""
-    meant = defaultdict[str, list[str]](list)
-    for name in names:
-        meant[spelled(name)].append(name)
-    return [
-        f"{' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
-        for alike in meant.values()
-        if len(alike) > 1
-    ]
 
 
 def _named(what: str, counts: Mapping[str, int]) -> list[str]:

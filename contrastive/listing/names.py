@@ -57,12 +57,6 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def spelled(name: str) -> str:
-    """What names share that differ in their spelling alone: `Cat` and ` cat`, or `1`, `01` and `1.0`, as pandas writes
-    whole numbers of a column with a gap."""
-    return re.sub(r"^(-?)0*(\d+?)(\.0*)?$", r"\1\2", name.strip().casefold())
-
-
 def is_image(name: str) -> bool:
     """Whether a file is taken for an image, by its suffix."""
     return Path(name).suffix.lower() in SUFFIXES
@@ -81,15 +75,11 @@ def name_of(root: str) -> str:
     return folder.parent.name if split_of(folder.name) and folder.parent.name else folder.name
 
 
-def without_secrets(place: str) -> str:
-    """A URL without what may be a key: what stands before @, and a query. A path is itself."""
-    return SECRET.sub("", place) if "://" in place else place
-
-
 def check_no_secrets(place: str) -> None:
     """Raise ConfigError for a URL with a key in it, which logs and the records of a run would keep."""
-    if without_secrets(place) != place:
+    bare = SECRET.sub("", place) if "://" in place else place
+    if bare != place:
         raise ConfigError(
-            f"{without_secrets(place)} has a key in its URL, which the records of a run would keep: "
+            f"{bare} has a key in its URL, which the records of a run would keep: "
             "try it without, and the key in an environment variable"
         )

@@ -8,7 +8,7 @@ import pytest
 
 from contrastive.__main__ import main
 from contrastive.errors import ConfigError
-from contrastive.listing.names import check_no_secrets, without_secrets
+from contrastive.listing.names import check_no_secrets
 from tests.dataset.test_stored_images import RECIPE
 from tests.helpers import ONE_THREAD, compose_settings, program, write_image_folder
 
@@ -24,8 +24,7 @@ URLS = [
 
 @pytest.mark.parametrize(("url", "bare"), URLS)
 def test_a_url_with_a_key_is_refused_without_the_key(url, bare):
-    assert without_secrets(url) == bare
-    refuses(lambda: check_no_secrets(url))
+    assert bare in refuses(lambda: check_no_secrets(url))
 
 
 def test_no_setting_may_have_a_key_in_its_url():
@@ -33,15 +32,16 @@ def test_no_setting_may_have_a_key_in_its_url():
     refuses(lambda: compose_settings("tracker=mlflow", words))
 
 
-def refuses(refused) -> None:
+def refuses(refused) -> str:
     with pytest.raises(ConfigError, match=r"has a key in its URL.*an environment variable") as error:
         refused()
     assert KEY not in str(error.value) and "opsecret" not in str(error.value)
+    return str(error.value)
 
 
 def test_other_places_are_left_alone():
     for place in ("s3://bucket/user@host.tar", "https://host:8080/a.tar", "a:b@c/train", "/data/who?/x=1", "s3://b"):
-        assert without_secrets(place) == place
+        check_no_secrets(place)
 
 
 @pytest.mark.parametrize("words", [["train", "-m", "seed=0,1"], ["train"], ["compare", "loss=nt_xent,supcon"]])

@@ -134,12 +134,7 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) ->
     every = [(c, b) for c in range(4) for b in range(4)]
     assert cells(data.test) == cells(data.probe_val) == every
     assert data.probe_train.tolist() == list(range(56))
-    assert data.facts == {
-        "dataset_name": "cifar10c",
-        "test_split": "rows of 0.5pct.csv",
-        "images": "train 56, val 16, test 16",
-        "bias_conflicting": "train 8, val 12, test 12",
-    }
+    assert data.facts == {"dataset_name": "cifar10c", "test_split": "rows of 0.5pct.csv"}
     (base / "0.5pct/conflict/0/1_0_1.png").rename(base / "0.5pct/conflict/0/1_0_3.png")
     assert fingerprint(build("corrupted_cifar10", tables("align_conflict", base))) != fingerprint(data)
 

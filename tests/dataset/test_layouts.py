@@ -227,7 +227,7 @@ def test_files_of_another_suffix_are_counted_and_a_class_of_nothing_else_is_name
     assert "bird/ has no image and is no class" in said
     write(tmp_path / "split", *classes("train", "test"))
     text(tmp_path, "split/train/bird/0.HEIC", "x")
-    with pytest.raises(ConfigError, match=r"class bird has no image in .*train/bird \(\.heic 1\): save them as"):
+    with pytest.raises(ConfigError, match=r"class bird has no image in .*train/: save them as"):
         listed_images(tmp_path / "split")
 
 
@@ -281,9 +281,3 @@ def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, content: str,
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(ConfigError, match=sentence):
         listed_images(tmp_path, table="t.csv", columns={"path": "file", "label": "y", "bias": None})
-
-
-def test_a_class_in_another_spelling_is_to_be_renamed(tmp_path):
-    write(tmp_path, "train/cat", "train/dog", "test/Cat", "test/dog")
-    with pytest.raises(ConfigError, match=rf"try mv {tmp_path}/test/Cat {tmp_path}/test/cat$"):
-        listed_images(tmp_path)

@@ -9,14 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from contrastive.dataset.splits import divided, drawn
 from contrastive.errors import ConfigError
-from contrastive.listing.found import Listing, copy_notes
-from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, spelled, split_of
+from contrastive.listing.found import Listing
+from contrastive.listing.names import SUFFIXES, composed, is_image, is_of_a_tool, split_of
 from contrastive.listing.places import check_base
 from contrastive.listing.walk import (
     NO_IMAGE,
@@ -28,7 +26,7 @@ from contrastive.listing.walk import (
     image_paths,
     subfolders,
 )
-from contrastive.text import as_typed, counted, printable
+from contrastive.text import counted, printable
 
 BY_NAME = "the file names"
 OF_IMAGES = ("image", "images", "img", "imgs", "jpegimages", "photos")  # folders that stand beside those of masks
@@ -53,6 +51,10 @@ class Part(NamedTuple):
     @property
     def paths(self) -> list[Path]:
         return [self.folder / file.path for file in self.files]
+
+    @property
+    def names(self) -> list[str]:
+        return [file.path for file in self.files]
 
     @property
     def label(self) -> list[int]:
@@ -171,11 +173,9 @@ def _labeled(
         own = _class_folders(folders[split], skip=set(), must_have_images=False)
         unknown = [name for name in own if name not in classes]
         if unknown and (len(own) > len(unknown) or len(own) > 1):
-            near = {spelled(name): name for name in classes}.get(spelled(unknown[0]))
-            move = f"mv {as_typed(folders[split] / own[unknown[0]][0])} {as_typed(folders[split] / (near or ''))}"
             raise ConfigError(
                 f"{folders[split].name}/ has a class that {place.name}/ lacks ({', '.join(unknown[:3])}): "
-                f"try {move if near else f'mkdir {place}/{unknown[0]} and put images of it there'}"
+                f"try mkdir {place}/{unknown[0]} and put images of it there"
             )
         if own and not unknown:
             evaluated[split] = folders[split], {name: own.get(name, []) for name in classes}
@@ -187,7 +187,11 @@ def _labeled(
         evaluated["test"] = evaluated.pop("val")
     taken = {"train": (place, classes), **evaluated}
     parts = {name: Part(folder, _images(folder, left_out, classes=own)) for name, (folder, own) in taken.items()}
-    _check_classes(place, classes, parts["train"], left_out)
+    with_images = {file.label for file in parts["train"].files}
+    if empty := [name for label, name in enumerate(classes) if label not in with_images]:
+        raise ConfigError(
+            f"class {printable(empty[0])} has no image in {place}/: save them as .jpg or .png, or move the folder away"
+        )
     parts = {name: parts[name] for name in ("train", "val", "test") if name in parts}
     places = {name: _shown(base, part.folder) for name, part in parts.items()}
     return Listing(parts, tuple(classes), places=places, notes=tuple(notes))
@@ -201,21 +205,6 @@ def _no_test(base: Path, place: Path, folders: Mapping[str, Path]) -> str:
         f"{base} has no test images in folders of the classes{told}: put them into {base}/test/<class>/ or "
         f"{base}/val/<class>/, or try dataset.root={place} to test on a fifth of its images"
     )
-
-
-def _check_classes(
-    place: Path, classes: Mapping[str, list[str]], train: Part, left_out: Mapping[str, list[str]]
-) -> None:
-    """Refuse a class of train/ that has no image."""
-    with_images = {file.label for file in train.files}
-    for label, (name, own) in enumerate(classes.items()):
-        if label not in with_images:
-            files = [path for path in left_out.get(NO_IMAGE, []) if Path(path).is_relative_to(place / own[0])]
-            holds = f" ({', '.join(f'{suffix} {n}' for suffix, n in by_suffix(files).items())})" if files else ""
-            raise ConfigError(
-                f"class {printable(name)} has no image in {place / own[0]}{holds}: save them as .jpg or .png, "
-                "or move the folder away"
-            )
 
 
 def _unlabeled(
@@ -263,12 +252,6 @@ def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: 
     places = {"train": _shown(base, top), "test": drawn(len(test), len(files), BY_NAME, has_labels=True)}
     parts = {"train": Part(top, train), "test": Part(top, test)}
     return Listing(parts, tuple(classes), places=places, notes=tuple(notes))
-
-
-def part_copies(parts: Mapping[str, Part], content: Mapping[str, NDArray[np.uint64]]) -> list[str]:
-    """The note on images that are there twice, by a hash of each."""
-    labels = {key: part.label for key, part in parts.items()}
-    return copy_notes(content, labels, {key: [file.path for file in part.files] for key, part in parts.items()})
 
 
 def halves(files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
