@@ -19,7 +19,7 @@ from typing import Any
 from plot import add_legend, marker_of, new_figure, plot_mean, write_figure
 from tables.sweeps import read_sweeps
 
-from contrastive.config.targets import resolve_builtin
+from contrastive.config.targets import find_component
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.report.collect import runs_record
@@ -234,7 +234,7 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
 
 def build_dataset(node: dict[str, Any]) -> Any:
     """Call the `_target_` of config.yaml's dataset, one of this package, with its other values."""
-    if (target := resolve_builtin(node["_target_"], "dataset")) is None:
+    if (target := find_component(node["_target_"], ("contrastive.dataset",))) is None:
         raise ConfigError(f"{node['_target_']} is no dataset of contrastive: try a run on one of its datasets")
     return target(**{key: value for key, value in node.items() if not key.startswith("_")})
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config import CONFIGS
-from contrastive.config.check_types import typed
 from contrastive.config.compose import config_dirs
 from contrastive.config.identity import LISTS
 from contrastive.config.reference import (
@@ -27,7 +26,7 @@ from contrastive.config.reference import (
     settings_in,
     target_of,
 )
-from contrastive.config.words import no_option, no_setting
+from contrastive.config.words import no_option, no_setting, typed
 from contrastive.errors import ConfigError
 
 WIDTH = 120

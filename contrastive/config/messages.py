@@ -13,11 +13,10 @@ from hydra.errors import HydraException, InstantiationException, MissingConfigEx
 from omegaconf.errors import ConfigAttributeError, OmegaConfBaseException, ValidationError
 
 from contrastive.config import LIBRARIES, PACKAGE
-from contrastive.config.check_types import typed
 from contrastive.config.compose import config_dirs
 from contrastive.config.reference import Setting, every_setting, option_files
 from contrastive.config.settings import Settings
-from contrastive.config.words import SYNONYMS, no_option, no_setting
+from contrastive.config.words import SYNONYMS, no_option, no_setting, typed
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 

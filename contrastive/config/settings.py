@@ -27,6 +27,12 @@ from contrastive.listing.names import check_no_secrets
 
 MAX_THREADS = 1024
 REPRODUCIBLE = {"device": "cpu", "precision": "fp32", "compile": False, "threads": 1}  # what auto is then
+LEAST: dict[str, tuple[int, object]] = {  # a number's bound, and what to type instead
+    "epochs": (0, 50), "batch_size": (2, 128), "n_views": (1, 2), "log_every": (1, 100),
+    "checkpoint_every": (1, "auto"), "checkpoint_every_minutes": (0, 15), "seed": (0, 0), "devices": (1, 2),
+    "grad_cache_chunk": (0, 128), "held_out": (0, 0), "encoder.frozen": (0, 0.5), "encoder.lora": (0, 8),
+    "encoder.in_channels": (1, 3), "loss.push": (0, 4),
+}  # fmt: skip
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
@@ -87,17 +93,14 @@ class Settings:
         """Raise ConfigError for a value out of range."""
         if self.reproducible:
             self._fix()
-        for key, least, example in (
-            ("epochs", 0, 50), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
-            ("checkpoint_every_minutes", 0, 15), ("seed", 0, 0), ("devices", 1, 2),
-            ("grad_cache_chunk", 0, 128),
-        ):  # fmt: skip
-            check_at_least(key, getattr(self, key), least, example=example)
+        given = flatten(self.to_dict())
+        for key, (least, example) in LEAST.items():
+            if given.get(key) not in (None, "auto"):
+                check_at_least(key, given[key], least, example=example)
+        check_between("encoder.layer_decay", given.get("encoder.layer_decay", 1), 0, 1, exclude=(0,), example=0.75)
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "class_balanced", "group_balanced", "bias_balanced"))
         check_choice("bias_as", self.bias_as, ("predictions", "errors", "clusters"))
-        self._check_of_every_option()
-        check_at_least("held_out", self.held_out or 0, 0, example=0)
         if self.bias_as != "predictions" and self.bias_from is None:
             raise ConfigError("bias_as needs the run that it reads: try bias_from=RUN")
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
@@ -105,8 +108,6 @@ class Settings:
         check_tau_plus(self.tau_plus, allow_zero=True)
         if self.threads != "auto":
             check_between("threads", self.threads, 1, MAX_THREADS, example="auto")
-        if self.checkpoint_every != "auto":
-            check_at_least("checkpoint_every", self.checkpoint_every, 1, example="auto")
         for key in ("compile", "resident", "graphs"):
             if (value := getattr(self, key)) not in ("auto", True, False):
                 raise ConfigError(f"{key} must be auto, true or false, got {value!r}: try {key}=auto")
@@ -119,13 +120,6 @@ class Settings:
                 f"batch_size={self.batch_size} cannot be shared equally by devices={self.devices}: "
                 f"try batch_size={max(1, self.batch_size // self.devices) * self.devices}"
             )
-
-    def _check_of_every_option(self) -> None:
-        for group, name, example in (("encoder", "frozen", 0.5), ("encoder", "lora", 8), ("loss", "push", 4)):
-            check_at_least(f"{group}.{name}", getattr(self, group).get(name, 0), 0, example=example)
-        if (channels := self.encoder.get("in_channels")) is not None:
-            check_at_least("encoder.in_channels", channels, 1, example=3)
-        check_between("encoder.layer_decay", self.encoder.get("layer_decay", 1), 0, 1, exclude=(0,), example=0.75)
 
     def _fix(self) -> None:
         for key, value in REPRODUCIBLE.items():
@@ -191,12 +185,6 @@ def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
     check_modules(settings.to_dict())
     for key in unused_overrides(cfg, overrides):
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
-    warmup = settings.schedule.get("warmup_epochs", 0)
-    if isinstance(warmup, int | float) and warmup > settings.epochs > 0:
-        print(
-            f"warning: the warm-up of {warmup} epochs is longer than the run of {settings.epochs}, so the learning "
-            "rate never reaches its full value: try schedule.warmup_epochs=0"
-        )
     return settings
 
 

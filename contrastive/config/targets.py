@@ -1,8 +1,12 @@
-"""What a `_target_` may name: anything in a composed configuration, little in a file or run directory.
+"""What a `_target_` may name: anything in a composed configuration, little in a file or run directory; and what its
+constructor takes.
 
 What you type and the folders that you name are yours and may name any class. A run directory is data, perhaps a
 stranger's: it may name components and modules of the folders that you name, and nothing else. The current folder is
 none of them by itself: it is where an archive was unpacked.
+
+Hydra checks the types of root settings, which have a schema; nothing checks what a component's constructor gets, where
+a word such as `no` is true.
 """
 
 import importlib
@@ -18,8 +22,10 @@ from typing import Any
 from hydra.utils import get_object
 
 from contrastive.config import CONFIGS
-from contrastive.config.identity import COMPONENTS, targets
+from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, targets
+from contrastive.config.words import typed
 from contrastive.errors import ConfigError
+from contrastive.schema import TYPED, misfit
 
 ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch.optim", "torchvision.models")
 # Python's own, and what lies in a checkout of this project
@@ -44,7 +50,7 @@ def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
         first = target.partition(".")[0] if isinstance(target, str) else ""
         may_be_yours = first.isidentifier() and first not in NOT_YOURS
         is_yours = may_be_yours and _lies_in(first, homes)
-        if find(target, (*ALLOWED, first) if is_yours else ALLOWED) is None:
+        if find_component(target, (*ALLOWED, first) if is_yours else ALLOWED) is None:
             raise ConfigError(
                 f"{key}={target} is neither a component of this package nor of a module in a folder that you named: "
                 + (NAME_IT.format(first) if may_be_yours else "try another run")
@@ -93,16 +99,7 @@ def load_target(target: str) -> Any:
         raise ConfigError(f"_target_={target} cannot be imported ({reason}): try {remedy}") from error
 
 
-def resolve_builtin(target: Any, group: str) -> Any:
-    """The class or function of this package that a file names; None for anything else, which is not imported.
-
-    Args:
-        group: the folder of the package that it may be defined in, such as encoder.
-    """
-    return find(target, (f"contrastive.{group}",))
-
-
-def find(target: Any, places: Sequence[str]) -> Any:
+def find_component(target: Any, places: Sequence[str]) -> Any:
     """The class or function of a dotted name, if it is defined below one of the `places`, packages or modules; or None.
 
     This package's classes may be called by their public name, too; of its functions only those count that a YAML names.
@@ -133,3 +130,48 @@ def _lies_in(module: str, homes: list[Path]) -> bool:
     spec = importlib.util.find_spec(module)
     places: Sequence[str | None] = [] if spec is None else spec.submodule_search_locations or [spec.origin]
     return bool(places) and all(place and Path(place).resolve().parent in homes for place in places)
+
+
+def check_components(config: dict[str, Any]) -> None:
+    """Check the nodes of every component; see `check_types`."""
+    for group in COMPONENTS:
+        node, general = config[group] or {}, OF_EVERY_OPTION.get(group, ())
+        check_types({key: value for key, value in node.items() if key not in general}, group)
+
+
+def check_types(node: Any, key: str) -> None:
+    """Check a component's node and every node inside it.
+
+    Args:
+        node: plain containers, as instantiated.
+        key: where the node stands among the settings, such as `loss`.
+
+    Raises:
+        ConfigError: a value is not of the type that the constructor declares.
+    """
+    for item in node if isinstance(node, list) else ():
+        check_types(item, key)
+    if not isinstance(node, dict):
+        return
+    for name, value in node.items():
+        check_types(value, f"{key}.{name}")
+    parameters = _parameters(node["_target_"]) if "_target_" in node else {}
+    for name in node.keys() & parameters.keys():
+        value, parameter = node[name], parameters[name]
+        is_component = isinstance(value, dict) and "_target_" in value
+        is_chosen = not is_component and value is not parameter.default
+        if is_chosen and misfit(value, parameter.annotation, TYPED) is not None:
+            default = parameter.default is not inspect.Parameter.empty
+            raise ConfigError(
+                f"{key}.{name} must be {inspect.formatannotation(parameter.annotation)}, "
+                f"got {typed(value)}: try {key}.{name}={typed(parameter.default) if default else '...'}"
+            )
+
+
+def _parameters(target: str) -> dict[str, inspect.Parameter]:
+    """The constructor's parameters; none where its signature cannot be read."""
+    constructor = load_target(target)
+    try:
+        return dict(inspect.signature(constructor, eval_str=True).parameters)
+    except Exception:  # a builtin, or whatever names in foreign annotations raise
+        return {}

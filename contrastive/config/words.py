@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from hydra.core.override_parser.types import Quote, QuotedString
+
 from contrastive.config.identity import LISTS
 from contrastive.config.reference import GROUPS, every_setting
 from contrastive.errors import ConfigError
@@ -46,6 +48,7 @@ PATHS = (
 )  # fmt: skip
 DATASET_PATHS = tuple(key for key in PATHS if key.startswith("dataset."))
 PATTERN = "dataset.bias_pattern"
+NUMBER = re.compile(r"\d+(_\d+)+|[\d_]+e\d+", re.IGNORECASE)  # text that Hydra reads as another, such as 2024_01_15
 
 
 def quote_paths(words: Sequence[str]) -> list[str]:
@@ -77,6 +80,28 @@ def expanded(key: str, value: str) -> str:
     if key not in PATHS or "~" not in value:
         return value
     return ",".join(str(Path(part).expanduser()) if part.startswith("~") else part for part in value.split(","))
+
+
+def typed(value: object) -> str:
+    """A value as it is typed after KEY=: null, [a,b], {a:1}; quoted where Hydra would read signs of its own.
+
+    Raises:
+        ConfigError: it is a component, not the name of one.
+    """
+    if callable(value):  # a class, or what one built
+        raise ConfigError(
+            f"{getattr(value, '__name__', type(value).__name__)} is chosen by name, so that a run can be resumed: "
+            'write its YAML, such as mine/loss/my_loss.yaml, and try loss="my_loss", config_dir="mine"'
+        )
+    if value is None:
+        return "null"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(typed, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{key}:{typed(item)}' for key, item in value.items())}}}"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    is_plain = re.fullmatch(r"[\w./+-]+", text, re.ASCII) and not (isinstance(value, str) and NUMBER.fullmatch(value))
+    return text if is_plain else QuotedString(text, Quote.single).with_quotes()
 
 
 def check_words(words: Sequence[str]) -> None:

@@ -9,12 +9,11 @@ from hydra import compose
 from omegaconf import open_dict
 from torch import Tensor, nn
 
-from contrastive.config.check_types import typed
 from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
-from contrastive.config.words import check_words, expanded, quote_paths
+from contrastive.config.words import check_words, expanded, quote_paths, typed
 from contrastive.dataset.arrays import as_images, given_data
 from contrastive.dataset.shard.stored import StoredImages
 from contrastive.dataset.splits import judged_on_training

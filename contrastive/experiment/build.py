@@ -17,9 +17,9 @@ from torch import nn
 from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.average.base import Average
-from contrastive.config.check_types import check_components
 from contrastive.config.identity import CHANGES_TRAINING
 from contrastive.config.settings import Settings
+from contrastive.config.targets import check_components
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import main_process_first, shard
 from contrastive.encoder._trained import rates
@@ -175,7 +175,7 @@ def build_parts(settings: Settings) -> Parts:
     Raises:
         ConfigError: a setting that cannot be used.
     """
-    check_components(settings)
+    check_components(settings.to_dict())
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = build_loss(settings.loss)
     regularizer = build_chosen("regularizer", settings.regularizer, Loss)

@@ -13,7 +13,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2.functional import center_crop, resize
 
 from contrastive.config.compose import importable
-from contrastive.config.targets import check_targets, resolve_builtin
+from contrastive.config.targets import check_targets, find_component
 from contrastive.dataset.folder.decode import RGB_8, Kind, pixels
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
@@ -210,7 +210,7 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
     """Build a network from what a file says, if its `_target_` lies in contrastive/<group>/ and arguments are plain."""
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
-    target = resolve_builtin(node.get("_target_"), group)
+    target = find_component(node.get("_target_"), (f"contrastive.{group}",))
     if target is None or not plain:
         raise ConfigError(
             f"the file's {group} {node.get('_target_')} is not part of contrastive and not built from a file: if you "

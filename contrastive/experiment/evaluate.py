@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from contrastive.average.base import of_average
-from contrastive.config.check_types import check_types
 from contrastive.config.settings import Settings
+from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
 from contrastive.experiment.build import applicable_evaluators, load_data

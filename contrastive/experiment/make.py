@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.check_types import check_types
 from contrastive.config.identity import COMPONENTS
 from contrastive.config.reference import ROOT_FILE, derivation, option_files
+from contrastive.config.targets import check_types
 from contrastive.config.words import no_option
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_data, build_loss, instantiate_node

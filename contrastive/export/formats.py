@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from contrastive.config.targets import resolve_builtin
+from contrastive.config.targets import find_component
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import open_encoder
@@ -193,6 +193,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         *(f"| {plain(name)} | {value:.2f} |" for name, value in metrics),
     ]
     is_timms = bool(timm_config(metadata))
+    is_ours = find_component(metadata["node"].get("_target_"), ("contrastive.encoder",)) is not None
     came_with = "its pretrained weights" if metadata["node"].get("pretrained") else "random weights"
     return _card("model").format(
         title=title,
@@ -204,7 +205,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         dataset=code(metadata["dataset"].rpartition(".")[2]),
         epochs=metadata["encoder"]["epochs"],
         start=plain(metadata["encoder"]["weights"] or came_with),
-        network="" if resolve_builtin(metadata["node"].get("_target_"), "encoder") else ", encoder=YOUR_NETWORK",
+        network="" if is_ours else ", encoder=YOUR_NETWORK",
         dtype="uint16" if metadata.get("dtype") == "uint16" else "uint8",
         channels=len(metadata["mean"]),
         features=plain(metadata["encoder"]["features"]),

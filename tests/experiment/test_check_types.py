@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from contrastive.config.check_types import check_types
+from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.make import make

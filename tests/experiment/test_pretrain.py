@@ -10,7 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from contrastive import ConfigError, NTXent, Result, load_encoder, load_head, pretrain
-from contrastive.config.check_types import typed
+from contrastive.config.words import typed
 from tests.helpers import TINY, logged_lines, program, without_time
 
 WORDS = [*TINY, "epochs=2", "loss=debiased_pos", "tau_plus=0.2"]

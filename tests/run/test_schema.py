@@ -24,7 +24,6 @@ from contrastive.run.weights import checksum
 from contrastive.schema import misfit
 from tests.helpers import (
     CONTIGUOUS,
-    TINY,
     compose_settings,
     load_image_folder,
     run_until_step,
@@ -213,11 +212,3 @@ def test_facts_of_decoded_images(tmp_path):
             again = load_image_folder(folder)  # decoded again
             assert again.mean == before.mean
             assert json.loads(file.read_text()) == content
-
-
-def test_a_warm_up_longer_than_the_run_is_said(capsys):
-    from contrastive.experiment.api import pretrain
-
-    with pytest.raises(ConfigError, match="dry run"):
-        pretrain(*TINY, "epochs=1", "schedule.warmup_epochs=10", dry_run=True)
-    assert "warm-up of 10 epochs is longer than the run of 1" in capsys.readouterr().out

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive.config.check_types import typed
 from contrastive.config.messages import user_message
+from contrastive.config.words import typed
 from contrastive.errors import ConfigError
 from contrastive.report.frame import runs
 from contrastive.run.files import read_result
