@@ -12,16 +12,15 @@ from torch import Tensor, nn
 from contrastive.config.compose import composing, importable, search_path
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
-from contrastive.config.targets import check_targets
 from contrastive.config.words import check_words, expanded, quote_paths, typed
 from contrastive.dataset.arrays import as_images, given_data
-from contrastive.dataset.shard.stored import StoredImages
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Picture, Transform, load_run_encoder
+from contrastive.experiment.encoder import Picture, Transform, open_encoder
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import RESULT, read_config, read_result, run_below
+from contrastive.run.files import run_below
 from contrastive.run.log import read_points
+from contrastive.run.run import read_finished
 from contrastive.types import Data
 
 if TYPE_CHECKING:
@@ -48,18 +47,15 @@ class Result:
     def __init__(self, path: str | Path, *, config_dir: str | Path | None = None) -> None:
         self.path = run_below(Path(path))
         self._folders = [] if config_dir is None else [Path(config_dir).resolve()]
-        record = read_result(self.path)
-        if record is None:
-            raise ConfigError(f"{self.path / RESULT} is damaged: try pretrain with rerun=True and its settings")
+        record = read_finished(self.path).result
         self.test: dict[str, float] = record["test"]
         self.untrained: dict[str, float] = record["untrained"]
         self.val: dict[str, float] = record["val"]
         self.audit: dict[str, Any] = record["audit"]
 
     def __repr__(self) -> str:
-        figures = [f"{name} {value:.2f}" for name, value in self.test.items()]
-        shown = [*figures[:5], *([f"and {len(figures) - 5} more"] if len(figures) > 5 else [])]
-        return f"Result({str(self.path)!r}: {', '.join(shown)})"
+        figures = ", ".join(f"{name} {value:.2f}" for name, value in self.test.items())
+        return f"Result({str(self.path)!r}: {figures})"
 
     @property
     def curves(self) -> list[dict[str, float]]:
@@ -75,8 +71,7 @@ class Result:
         points = [(line["epoch"], line[name]) for line in self.curves if name in line]
         if not points:
             known = sorted({key for line in self.curves for key in line} - {"step", "epoch"})
-            instead = f'known are {", ".join(known)}: try curve("{known[0]}")' if known else "and no other: try .test"
-            raise ConfigError(f"there is no curve {name}, {instead}")
+            raise ConfigError(f"there is no curve {name}: try one of {', '.join(known) or 'another run'}")
         return [epoch for epoch, _ in points], [value for _, value in points]
 
     def encoder(self) -> tuple[nn.Module, Transform]:
@@ -84,39 +79,27 @@ class Result:
 
         The network may be your own, from a module in `config_dir`, or after `pretrain` from one in the current folder.
         """
-        config = read_config(self.path)
-        with importable(self._folders):
-            check_targets(config, self._folders)
-            return load_run_encoder(self.path, config)
+        return open_encoder(self.path, self._folders)
 
     def embed(self, images: Any, *, batch_size: int = 256) -> Tensor:
         """The features of images, (N, F) on the CPU; `contrastive embed` writes those of folders to a file.
 
         Args:
             images: a list or tuple of paths, PIL images or arrays (h, w, K), one of these alone, an array as `pretrain`
-                takes it, a tensor (N, K, h, w), or the images of a split, streamed ones too.
+                takes it, or a tensor (N, K, h, w).
 
         Raises:
-            ConfigError: tensors in a list, or no images.
+            ConfigError: tensors in a list, or an array of another kind.
         """
         encoder, transform = self.encoder()
         several = _several(images, n_channels=len(transform.mean))
-        if not len(several):
-            raise ConfigError("there are no images to embed: try embed([PATH])")
-        n = len(several)
+        starts = range(0, len(several), batch_size)
         with torch.inference_mode():
-            parts = [encoder(transform(_batch(several, i, min(i + batch_size, n)))) for i in range(0, n, batch_size)]
-        return torch.cat(parts)
+            return torch.cat([encoder(transform(several[start : start + batch_size])) for start in starts])
 
 
-def _batch(several: list[Picture] | Tensor | StoredImages, start: int, end: int) -> list[Picture] | Tensor:
-    return several[torch.arange(start, end)] if isinstance(several, StoredImages) else several[start:end]
-
-
-def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor | StoredImages:
+def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor:
     """Images as a transform takes several of them."""
-    if isinstance(images, StoredImages):
-        return images
     if isinstance(images, np.ndarray | Tensor) and images.ndim == 3 and n_channels == 1 and 1 not in images.shape:
         images = images[:, None]  # gray images (N, h, w)
     if isinstance(images, Tensor):
@@ -155,15 +138,14 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
     Raises:
         ConfigError: a setting, or a combination of settings, that cannot be used.
     """
-    for word in words:
-        if word.startswith("-"):
-            raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     if callable(own := settings.get("augmentation")):
         settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
     overrides = [*quote_paths(words), *(f"{key}={typed(_expanded(key, value))}" for key, value in settings.items())]
     check_words(overrides)
     if data is not None:
-        overrides = _of_arrays(overrides)
+        if named := [word for word in overrides if word.startswith("dataset=")]:
+            raise ConfigError(f"{named[0]} names other data than those given: try pretrain(data=...) without it")
+        overrides = ["dataset=arrays", *overrides]
     own_folders = [] if config_dir is None else [Path(config_dir).resolve()]
     try:
         with composing():
@@ -174,10 +156,7 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
                 del cfg.hydra
         with importable(folders := [Path.cwd(), *own_folders]):
             checked = checked_settings(cfg, overrides)
-            given = None if data is None else _given(data, checked)
-            result = run_experiment(checked, path, overrides, data=given)
-        if not result:
-            raise ConfigError("a dry run has no result: try dry_run=false")
+            run_experiment(checked, path, overrides, data=None if data is None else _given(data, checked))
         found = Result(path)
         found._folders = folders  # the configuration is the caller's
         return found
@@ -204,16 +183,7 @@ def _dotted_name(function: Any) -> str:
     return f"{module}.{name}"
 
 
-def _of_arrays(overrides: list[str]) -> list[str]:
-    """The words of a run whose data are given."""
-    if named := [word for word in overrides if word.startswith("dataset=")]:
-        raise ConfigError(f"{named[0]} names other data than those given: try pretrain(data=...) without it")
-    return ["dataset=arrays", *overrides]
-
-
 def _given(data: Any, settings: Settings) -> Data:
     """The data of a run, as the program has them."""
-    if settings.devices > 1:
-        raise ConfigError("data that is given is for one process: try devices=1, or numpy.save and dataset=arrays")
     found = given_data(data, name=settings.dataset["name"] or "given", hold_out=settings.dataset["hold_out"])
     return found if settings.held_out is None else judged_on_training(found, settings.held_out)

@@ -118,8 +118,9 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
         encoder: the network to load the weights into, for networks of your own; None = build it.
 
     Raises:
-        ConfigError: no such file, several runs below the folder, a damaged file or one of another run, without
+        ConfigError: no such file, several runs below the folder, a damaged file, one of another run, without
             metadata, or of another package.
+        RuntimeError: the weights do not fit `encoder`.
     """
     file = find_weights(path)
     tensors, metadata = read_weights(file)
@@ -127,7 +128,7 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     if encoder is None:
         node = encoder_node(metadata["node"], width, len(metadata["mean"]))
         encoder = build_trusted(_without_download(node), "encoder")
-    _load(encoder, tensors, file)
+    encoder.load_state_dict(tensors)
     dtype = torch.uint16 if metadata.get("dtype") == "uint16" else torch.uint8
     mean, std = tuple(metadata["mean"]), tuple(metadata["std"])
     encoder.register_forward_pre_hook(_as_batch)
@@ -186,24 +187,13 @@ def load_head(path: str | Path) -> nn.Module:
     file = run_below(Path(path), HEAD) / HEAD
     tensors, metadata = read_weights(file)
     head = build_trusted({**metadata["node"], "in_dim": metadata["in_dim"]}, "head")
-    _load(head, tensors, file)
+    head.load_state_dict(tensors)
     return head.eval()
 
 
 def _without_download(node: dict[str, Any]) -> dict[str, Any]:
     """The node of an encoder whose weights are replaced anyway."""
     return {**node, "pretrained": False} if "pretrained" in node else node
-
-
-def _load(module: nn.Module, tensors: dict[str, Tensor], file: Path) -> None:
-    """Raises ConfigError unless all names and shapes agree."""
-    try:
-        module.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ConfigError(
-            f"the weights of {file} do not fit {type(module).__name__} ({' '.join(str(error).split())[:300]}): "
-            "try the network that they were trained with"
-        ) from error
 
 
 def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
@@ -216,11 +206,5 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
             f"the file's {group} {node.get('_target_')} is not part of contrastive and not built from a file: if you "
             "trust it, build it yourself and try load_encoder(PATH, encoder=module)"
         )
-    try:
-        network: nn.Module = target(**arguments)
-    except (AttributeError, TypeError, ValueError, RuntimeError) as error:  # the last: larger than the memory
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(
-            f"the file's {group} cannot be built ({reason}): try load_encoder(PATH, encoder=module)"
-        ) from error
+    network: nn.Module = target(**arguments)
     return network

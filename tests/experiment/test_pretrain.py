@@ -34,12 +34,8 @@ def test_the_result_tells_path_figures_and_curves(result):
     assert epochs == [0, 1, 2]
     assert (values[0], values[-1]) == (result.untrained["knn_top1"], result.test["knn_top1"])
     assert len(result.curves) == len(logged_lines(result.path))
-    with pytest.raises(ConfigError, match="there is no curve test/nn"):
+    with pytest.raises(ConfigError, match=r"there is no curve test/nn: try one of .*test/knn_top1"):
         result.curve("test/nn")
-    (result.path / "metrics.jsonl").rename(result.path / "moved")
-    with pytest.raises(ConfigError, match=r"there is no curve test/nn, and no other: try \.test"):
-        result.curve("test/nn")
-    (result.path / "moved").rename(result.path / "metrics.jsonl")
     assert "knn_top1" in repr(result)
     environment = json.loads((result.path / "environment.json").read_text())
     assert environment["overrides"] == WORDS
@@ -72,7 +68,7 @@ def test_a_keyword_reaches_hydra_as_it_is(value, word):
     [
         (["epocs=3"], "there is no setting epocs"),
         (["loss=nt_xent,npair"], "loss=nt_xent,npair"),
-        (["-m", "seed=0,1"], "-m is for the command line"),
+        (["-m", "seed=0,1"], "-m is not KEY=VALUE"),
     ],
 )
 def test_a_mistake_is_one_sentence(words, said, tmp_path, monkeypatch):

@@ -95,13 +95,21 @@ def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("place", [".", "run"])
-@pytest.mark.parametrize("group", ["encoder", "dataset", "augmentation"])
-@pytest.mark.parametrize("use", [evaluate, lambda words: Result(words[0]).encoder()])
+@pytest.mark.parametrize(
+    ("use", "group"),
+    [
+        (evaluate, "encoder"),
+        (evaluate, "dataset"),
+        (evaluate, "augmentation"),
+        (lambda words: Result(words[0]).encoder(), "encoder"),
+    ],
+)
 def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_path, monkeypatch, capsys):
     """The shell stands where the archive was unpacked, or in the run itself."""
     evil = f"evil_{tmp_path.name}"  # a name that no earlier case has imported
     config = {**compose_settings().to_dict(), group: {"_target_": f"{evil}.Thing"}}
     write_finished(tmp_path / "run", config=config, environment={})
+    (tmp_path / "run/encoder.safetensors").touch()
     (tmp_path / place / f"{evil}.py").write_text("open('EVIL', 'w')\nclass Thing: pass\n")
     monkeypatch.chdir(tmp_path / place)
     monkeypatch.setattr("sys.path", [str(Path.cwd()), *sys.path])  # as python -m has it
