@@ -32,22 +32,15 @@ def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) 
     Raises:
         ConfigError: the data is missing or damaged, and cannot be downloaded.
     """
-    place = Path(root) / folder
-    was_there = place.is_dir() and any(place.iterdir())
     with suppress(*FAILURES):  # not there, or not whole
         return dataset(root, **selection)
     try:
         with locked(lock_path(dataset, root)):  # torchvision has none
             return dataset(root, download=True, **selection)
     except FAILURES as error:
-        reason, name = getattr(error, "reason", error), dataset.__name__
-        fault = f"{name} cannot be downloaded ({reason}): put"
-        if was_there:
-            fault = (
-                f"{name} in {place.resolve()} is damaged or incomplete, a checksum is wrong, and it cannot be "
-                f"downloaded again ({reason}): remove that folder, put"
-            )
+        place = Path(root).resolve()
         raise ConfigError(
-            f"{fault} {file} into {Path(root).resolve()} and run the same command again, or run without it: "
-            "python train.py dataset=digits"
+            f"{dataset.__name__} in {place / folder} is missing or damaged, and cannot be downloaded "
+            f"({getattr(error, 'reason', error)}): remove that folder if it is there, put {file} into {place} and run "
+            "the same command again, or run without it: python train.py dataset=digits"
         ) from error

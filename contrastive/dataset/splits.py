@@ -158,12 +158,11 @@ def check_data(data: Data, name: str) -> None:
         for what, numbers, names in (("labels", split.label, data.classes), ("biases", split.bias, data.biases)):
             if numbers is None:
                 continue
-            if not isinstance(numbers, Tensor) or tuple(numbers.shape) != (n,):
-                found = tuple(numbers.shape) if isinstance(numbers, Tensor) else f"in a {type(numbers).__name__}"
-                raise ConfigError(f"{name} gives {what} of {key} {found}: try a tensor of one for each of {n} images")
-            if n and int(numbers.max()) >= len(names):
+            fits = isinstance(numbers, Tensor) and tuple(numbers.shape) == (n,)
+            if not fits or (numbers >= len(names)).any():
                 raise ConfigError(
-                    f"{name} gives {what} up to {int(numbers.max())}: try a name for each, not {len(names)}"
+                    f"{name} gives {what} of {key} that cannot be: try an int64 tensor of one for each of {n} images, "
+                    f"-1 to {len(names) - 1}, a number for each name"
                 )
 
 

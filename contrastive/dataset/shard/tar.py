@@ -27,27 +27,24 @@ def samples(path: Path) -> Iterator[tuple[str, Members]]:
             files of one key and suffix, or has something that is no plain file under the name of one.
     """
     found, places = dict[str, Members](), dict[str, tuple[int, int] | None]()
-    with _opened(path) as tar:
-        for member in _members(tar, path):
-            name, is_link = posixpath.normpath(member.name), member.islnk()
-            if (member.isreg() and not member.issparse()) or is_link:
-                target = posixpath.normpath(member.linkname)
-                places[name] = places.get(target) if is_link else (member.offset_data, member.size)
-            if member.isdir() or not is_part(name):
-                continue
-            if (place := places.get(name)) is None:
-                raise ConfigError(
-                    f"{path} has a link or a sparse file in place of the bytes of {member.name}: "
-                    "try tar --dereference without --sparse"
-                )
-            key, suffix = key_and_suffix(name)
-            if suffix in found.setdefault(key, {}):
-                raise ConfigError(
-                    f"{path} has two files with the key {key} and the suffix {suffix}: try another key for one of them"
-                )
-            found[key][suffix] = place
-        end = tar.offset  # tarfile takes a damaged header for the end
-    _check_end(path, end)
+    for member in _members(path):
+        name, is_link = posixpath.normpath(member.name), member.islnk()
+        if (member.isreg() and not member.issparse()) or is_link:
+            target = posixpath.normpath(member.linkname)
+            places[name] = places.get(target) if is_link else (member.offset_data, member.size)
+        if member.isdir() or not is_part(name):
+            continue
+        if (place := places.get(name)) is None:
+            raise ConfigError(
+                f"{path} has a link or a sparse file in place of the bytes of {member.name}: "
+                "try tar --dereference without --sparse"
+            )
+        key, suffix = key_and_suffix(name)
+        if suffix in found.setdefault(key, {}):
+            raise ConfigError(
+                f"{path} has two files with the key {key} and the suffix {suffix}: try another key for one of them"
+            )
+        found[key][suffix] = place
     yield from found.items()
 
 
@@ -64,22 +61,23 @@ def _check_end(path: Path, end: int) -> None:
                 )
 
 
-def _members(tar: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
-    """The members, each behind the one before and within the file."""
+def _members(path: Path) -> Iterator[tarfile.TarInfo]:
+    """The members, each behind the one before and within the file, which ends behind them."""
     last, n_bytes = "its first file", path.stat().st_size
     try:
-        for member in tar:
-            last = member.name
-            if member.size < 0 or not member.offset < tar.offset <= n_bytes:  # tarfile would read it for ever
-                raise tarfile.ReadError(f"its {member.size} bytes are not there")
-            yield member
+        with tarfile.open(path, "r:") as tar:
+            for member in tar:
+                last = member.name
+                if member.size < 0 or not member.offset < tar.offset <= n_bytes:  # tarfile would read it for ever
+                    raise tarfile.ReadError(f"its {member.size} bytes are not there")
+                yield member
+            end = tar.offset  # tarfile takes a damaged header for the end
     except DAMAGE as error:
-        raise _damaged(path, last, error) from error
-
-
-def _damaged(path: Path, name: str, error: Exception) -> ConfigError:
-    reason = str(error) or type(error).__name__
-    return ConfigError(f"{path} is cut or damaged in {name} ({reason}): try copying it again")
+        raise ConfigError(
+            f"{path} is compressed, cut or damaged in {last} ({str(error) or type(error).__name__}): "
+            "try gunzip, or copying it again"
+        ) from error
+    _check_end(path, end)
 
 
 def name_in(header: bytes) -> str:
@@ -127,14 +125,3 @@ def beside(shard: Path, name: str, *, above: bool = False) -> bytes | None:
 def names_of_files(shard: Path) -> dict[str, str]:
     """{key: the file} that `pack` wrote a tar from; of other tars nothing."""
     return dict(json.loads(beside(shard, f"{shard.stem}{NAMES}") or "{}"))
-
-
-def _opened(path: Path) -> tarfile.TarFile:
-    try:
-        return tarfile.open(path, "r:")
-    except (tarfile.ReadError, OSError) as error:
-        raise ConfigError(
-            f"{path} cannot be read as a tar without compression ({error}): try gunzip, or another dataset.root=PATH"
-        ) from error
-    except DAMAGE as error:
-        raise _damaged(path, "its first file", error) from error
