@@ -169,7 +169,7 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     if "root" not in settings:
         raise ConfigError("look needs a path: try python -m contrastive look PATH")
     base, further = Path(settings["root"]), list[str]()
-    keys = ("unlabeled", "table", "columns", "splits", "bias_pattern")
+    keys = ("unlabeled", "table", "columns", "splits")
     chosen = {key: settings[key] for key in keys if settings.get(key) is not None}
     if "table" in chosen and "columns" not in chosen:
         header, rows = read_cells(base / chosen["table"])

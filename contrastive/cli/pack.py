@@ -4,7 +4,7 @@
     python -m contrastive pack SOURCE DEST dataset.table=metadata.csv
 
 SOURCE is a folder as dataset=image_folder takes it: train/<class>/ and test/<class>/, <class>/ alone, images without
-labels, or any folder with dataset.table, dataset.columns, dataset.splits or dataset.bias_pattern of it. DEST/train and
+labels, or any folder with dataset.table, dataset.columns or dataset.splits of it. DEST/train and
 DEST/test (and DEST/val, where there are validation images beside test images) get the shards and an index beside each,
 DEST/classes.txt the classes and DEST/biases.txt the biases in the order of their numbers, DEST/SHA256SUMS the hashes of
 the shards.
@@ -19,7 +19,7 @@ from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.text import as_typed, show
 
-FOLDER_KEYS = ("dataset.table", "dataset.columns", "dataset.splits", "dataset.bias_pattern")
+FOLDER_KEYS = ("dataset.table", "dataset.columns", "dataset.splits")
 
 
 @answering
@@ -55,7 +55,7 @@ def main(words: list[str]) -> int:
 
 
 def folder_settings(words: list[str]) -> dict[str, Any]:
-    """The settings of `image_folder` that were typed: {table, columns, splits, bias_pattern: value}.
+    """The settings of `image_folder` that were typed: {table, columns, splits: value}.
 
     Raises:
         ConfigError: another setting, or a value that Hydra cannot read.

@@ -47,12 +47,11 @@ PATHS = (
     "dataset.images", "dataset.labels", "dataset.test_images", "dataset.test_labels", "encoder.weights",
 )  # fmt: skip
 DATASET_PATHS = tuple(key for key in PATHS if key.startswith("dataset."))
-PATTERN = "dataset.bias_pattern"
 NUMBER = re.compile(r"\d+(_\d+)+|[\d_]+e\d+", re.IGNORECASE)  # text that Hydra reads as another, such as 2024_01_15
 
 
 def quote_paths(words: Sequence[str]) -> list[str]:
-    """The words with quotes around paths and patterns that Hydra's grammar would read otherwise; ~ of a path expanded.
+    """The words with quotes around paths that Hydra's grammar would read otherwise; ~ of a path expanded.
 
     What is quoted already, refers to another setting, or lists several values stays; of a sweep each value is a path of
     its own.
@@ -61,17 +60,14 @@ def quote_paths(words: Sequence[str]) -> list[str]:
     for word in words:
         key, equals, value = word.partition("=")
         value = expanded(key, value)
-        is_list = not SWEEPS.isdisjoint(words) and key != PATTERN and not AS_IT_IS.match(value)
+        is_list = not SWEEPS.isdisjoint(words) and not AS_IT_IS.match(value)
         values = value.split(",") if is_list else [value]
         quoted.append(f"{key}{equals}{','.join(_quoted(key, one) for one in values)}")
     return quoted
 
 
 def _quoted(key: str, value: str) -> str:
-    if key == PATTERN:
-        is_text = not re.match(r"['\"]|\$\{|(null)?$", value)
-    else:
-        is_text = key in PATHS and not PLAIN.fullmatch(value) and not AS_IT_IS.match(value)
+    is_text = key in PATHS and not PLAIN.fullmatch(value) and not AS_IT_IS.match(value)
     return "'" + value.replace("'", "\\'") + "'" if is_text else value
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from contrastive.dataset.splits import as_data, first_per_class, long_tail
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing, copy_notes
 from contrastive.listing.places import check_root
-from contrastive.text import printable
 from contrastive.types import Data, Split
 
 SPLITS_EXAMPLE = "'dataset.splits={extra: train, id_val: null}'"
@@ -31,7 +29,6 @@ def image_folder(
     unlabeled: str | None = None,
     per_class: int | None = None,
     imbalance: float | None = None,
-    bias_pattern: str | None = None,
     table: str | None = None,
     columns: dict[str, str | None] | None = None,
     splits: dict[str, str | None] | None = None,
@@ -68,8 +65,6 @@ def image_folder(
             Mean and std remain those of all training images. Images without a label all stay.
         imbalance: make the training images a long tail, the first class by name with so many times the images of the
             last (see `splits.long_tail`), at least 1; None = as they are. Images without a label all stay.
-        bias_pattern: regular expression searched in each path below train/ or test/; its first group names the bias of
-            the image (corrupted CIFAR-10: `_([0-9]+)[.]png$`). None = no bias labels.
         table: a CSV file in the folder that tells path, split, label and bias of each image, as WILDS writes it, in
             place of class folders; None = class folders. If it has a validation split, probes are selected on that and
             fitted on all training images.
@@ -87,14 +82,11 @@ def image_folder(
 
     Raises:
         ConfigError: root or size is missing (the sentence says what else is wrong with the folder), a folder is missing
-            or empty, test/ has a class that train/ lacks, bias_pattern does not match a path or stands beside
-            `unlabeled`, the table cannot be read or lacks a column, per_class is below 2 or imbalance below 1, or the
-            disk of `cache` is too small.
+            or empty, test/ has a class that train/ lacks, the table cannot be read or lacks a column, per_class is
+            below 2 or imbalance below 1, or the disk of `cache` is too small.
     """
     root, size = check_root("image_folder", root, size)
-    listed = listed_images(
-        Path(root), unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
-    )
+    listed = listed_images(Path(root), unlabeled=unlabeled, table=table, columns=columns, splits=splits)
     images = read_images(listed.splits, size, Path(cache), channels)
     facts = {key: own for key, (_, own) in images.items()}
     kind, content = kind_of(facts["train"]), {key: content_in(own) for key, own in facts.items()}
@@ -120,11 +112,10 @@ def listed_images(
     table: str | None = None,
     columns: Mapping[str, str | None] | None = None,
     splits: Mapping[str, str | None] | None = None,
-    bias_pattern: str | None = None,
 ) -> Listing[Part]:
     """What a folder holds; arguments and errors as in `image_folder`."""
-    if table is not None and (unlabeled is not None or bias_pattern is not None):
-        raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
+    if table is not None and unlabeled is not None:
+        raise ConfigError("dataset.table names all images: try dataset.unlabeled=null")
     if table is None and columns:
         raise ConfigError("dataset.columns names columns of a table: try dataset.table=metadata.csv")
     meant = {str(name): split for name, split in (splits or {}).items()}
@@ -132,28 +123,7 @@ def listed_images(
         raise ConfigError(f"dataset.splits has train, val, test and null, got {odd[0]}: try {SPLITS_EXAMPLE}")
     if table is not None:
         return read_table(base, base / table, columns or {}, meant)
-    listed = find_images(base, None if unlabeled is None else Path(unlabeled), meant)
-    return listed if bias_pattern is None else _with_biases(listed, bias_pattern)
-
-
-def _with_biases(listed: Listing[Part], pattern: str) -> Listing[Part]:
-    """The same files with the bias that the pattern finds in their paths; the biases are named and sorted."""
-    hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
-    names = {}
-    for file in (file for part in listed.splits.values() for file in part.files):
-        try:
-            match = re.search(pattern, file.path)
-        except re.error as error:
-            raise ConfigError(f"dataset.bias_pattern={pattern} is not a regular expression ({error}): {hint}") from None
-        if match is None or not match.groups() or match[1] is None:
-            raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
-        names[file] = match[1]
-    biases = tuple(sorted(set(names.values())))
-    parts = {
-        name: Part(part.folder, [file._replace(bias=biases.index(names[file])) for file in part.files])
-        for name, part in listed.splits.items()
-    }
-    return listed._replace(splits=parts, biases=biases)
+    return find_images(base, None if unlabeled is None else Path(unlabeled), meant)
 
 
 def _split(part: Part, image: Tensor) -> Split:

@@ -3,7 +3,7 @@
 import glob
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
@@ -108,7 +108,7 @@ def shards(
     if labeled is not None:
         splits["train"] = _few_labels(train, labeled)
     class_names, bias_names = _names_of(classes, every[0], "classes.txt"), _names_of(biases, every[0], "biases.txt")
-    told = (*_notes(every, class_names), *copies)
+    told = (*_notes(every), *copies)
     return as_data(
         Listing(splits, class_names, bias_names, shown, _left_out(every), told),
         stats=stats,
@@ -246,17 +246,10 @@ def _left_out(indices: Sequence[Index]) -> dict[str, list[str]]:
     return found
 
 
-def _notes(indices: Sequence[Index], classes: tuple[str, ...]) -> tuple[str, ...]:
-    """Where labels are from, and what became of images."""
-    n = sum(len(index.entries) for index in indices)
-    return (*_sources(indices, classes), *seen_notes([index.facts["seen"] for index in indices], n))
-
-
-def _sources(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str]:
-    sources = sum((Counter(index.facts["sources"]) for index in indices), Counter[str]())
+def _notes(indices: Sequence[Index]) -> list[str]:
+    """What became of images, and where labels could be from."""
     fields = sorted({name for index in indices for name in index.facts["fields"]})
-    if sources:
-        named = "" if set(classes) <= set(map(str, _values_of(indices, "label"))) else ", their names from classes.txt"
-        yield f"labels are from {', '.join(f'{source} ({n:,})' for source, n in sources.items())}{named}"
-    if fields and not sources:
-        yield f"no image has a label; dataset.label=FIELD takes one of {', '.join(fields[:NAMED])}"
+    notes = seen_notes([index.facts["seen"] for index in indices], sum(len(index.entries) for index in indices))
+    if fields and not _values_of(indices, "label"):
+        notes.append(f"no image has a label; dataset.label=FIELD takes one of {', '.join(fields[:NAMED])}")
+    return notes

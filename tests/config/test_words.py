@@ -101,14 +101,10 @@ def test_right_words_pass(typed):
             for text in ("My Drive (1)", "a[1]/x", "B\u00fccher & co; #1!", "it's", "a, b", "x=y")
         ),
         *(("dataset.root", text) for text in ("a/{000..099}.tar", "2750", "1e3", "2024_01", "plain/x-1.csv")),
-        *(
-            ("dataset.bias_pattern", text)
-            for text in (r"_([0-9]+)[.]png$", r"[ab](\d+)\.png$", "(a|b), c's", "x_(.*)_y")
-        ),
         ("hydra.run.dir", "runs of today"),
     ],
 )
-def test_a_path_and_a_pattern_are_taken_literally(key, text):
+def test_a_path_is_taken_literally(key, text):
     (word,) = quote_paths([f"{key}={text}"])
     assert OverridesParser.create().parse_override(word).value() == text
     assert quote_paths([word]) == [word]
@@ -117,7 +113,7 @@ def test_a_path_and_a_pattern_are_taken_literally(key, text):
 @pytest.mark.parametrize(
     "typed",
     ["dataset.root=${data_root}/x", "dataset.root=[a,b]", "dataset.root=null", "loss.x=a b", "optimizer.lr=1e-3",
-     "dataset.bias_pattern=null", "dataset.bias_pattern=${x}", "seed=0,1", "dataset.name=2024"],
+     "seed=0,1", "dataset.name=2024"],
 )  # fmt: skip
 def test_what_is_of_hydras_grammar_stays(typed):
     assert quote_paths(["-m", typed]) == ["-m", typed]

@@ -69,7 +69,7 @@ def test_the_fingerprint_is_that_of_the_content_and_the_options(folder):
         shutil.copytree(folder / part, folder.parent / "elsewhere" / part)
     assert fingerprint(load_image_folder(folder.parent / "elsewhere")) == fingerprint(first)
 
-    options = [{}, {"size": 10}, {"bias_pattern": "([0-9])"}, {"bias_pattern": r"([0-9])\.png"}, {"hold_out": True}]
+    options = [{}, {"size": 10}, {"hold_out": True}]
     assert len({fingerprint(load_image_folder(folder, **chosen)) for chosen in options}) == len(options)
 
 
@@ -113,8 +113,6 @@ def test_refusals_say_what_to_do(folder, tmp_path):
         ({"root": str(folder / "no")}, "is not a folder"),
         ({"size": None}, "in pixels: try .* dataset.size=32, or contrastive look .* for the whole command$"),
         ({"size": None, "root": "/nothing"}, "/nothing is not a folder"),
-        ({"bias_pattern": r"\.png"}, "finds no group"),
-        ({"bias_pattern": "("}, "not a regular"),
         ({"unlabeled": str(tmp_path / "nowhere")}, "nowhere .*has no images"),
     ):
         with pytest.raises(ConfigError, match=message):
@@ -162,7 +160,6 @@ def test_a_folder_without_labels(folder, tmp_path, layout):
     assert {*data.pretrain.label.tolist(), *data.test.label.tolist()} == {-1}
     assert len(data.probe_train) == len(data.probe_val) == 0
     assert not {*contents(data.pretrain)} & {*contents(data.test)}
-    assert load_image_folder(tmp_path / "own", bias_pattern="(ant|bee)-").biases == ("ant", "bee")
     shutil.copytree(folder / "test/ant", tmp_path / "own/val")
     split = load_image_folder(tmp_path / "own")
     assert (len(split.pretrain), len(split.test)) == (40, 4)

@@ -91,7 +91,7 @@ def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_spli
             {"table": "metadata.csv", "columns": {"label": None}},
             r"has path, split, label, bias, group and a name for each",
         ),
-        ({"table": "metadata.csv", "bias_pattern": "(x)"}, r"try dataset\.unlabeled=null"),
+        ({"table": "metadata.csv", "unlabeled": "x"}, r"try dataset\.unlabeled=null"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_said(birds: Path, options: dict[str, object], message: str) -> None:

@@ -143,7 +143,7 @@ def test_a_truncated_or_compressed_shard_is_refused_with_its_name(folder):
     end = len(whole.rstrip(b"\0"))
     for cut in (0, 100, 512 + 20, 5000, end - 10, end):
         (folder / "001.tar").write_bytes(whole[:cut])
-        with pytest.raises(ConfigError, match=r"001\.tar (is cut|cannot be read).*(try|copying)"):
+        with pytest.raises(ConfigError, match=r"001\.tar (is cut|is compressed).*(try|copying)"):
             load_shards(folder)
     damaged = bytearray(whole)
     damaged[10 * 2048] ^= 1  # in a header
@@ -152,7 +152,7 @@ def test_a_truncated_or_compressed_shard_is_refused_with_its_name(folder):
         load_shards(folder)
     subprocess.run(["gzip", "001.tar"], cwd=folder, check=True)
     (folder / "001.tar.gz").rename(folder / "001.tar")
-    with pytest.raises(ConfigError, match=r"001\.tar cannot be read as a tar without compression"):
+    with pytest.raises(ConfigError, match=r"001\.tar is compressed, cut or damaged in its first file .*: try gunzip"):
         load_shards(folder)
 
 
@@ -189,7 +189,7 @@ def test_what_is_no_image_is_left_out_and_reported(folder, monkeypatch):
             "train": str(folder),
             "test": "a fixed fifth of each class, chosen by their places: 12 of 61 images",
         }
-        assert data.found.notes == ("labels are from key.cls (61)",)
+        assert data.found.notes == ()
 
 
 def test_labels_and_biases_of_json(tmp_path):
@@ -332,28 +332,17 @@ def test_two_folders_of_shards_for_one_split_are_refused(tmp_path):
         load_shards(tmp_path / "W")
 
 
-@pytest.mark.parametrize("kind", ["table", "pattern"])
-def test_pack_keeps_labels_and_biases_of_a_table_and_of_file_names(birds, tmp_path, capsys, kind):
-    source, dest = birds, tmp_path / "packed"
-    typed, options = ["dataset.table=metadata.csv"], {"table": "metadata.csv"}
-    if kind == "pattern":
-        source = write_image_folder(tmp_path / "insects")
-        typed, options = ["dataset.bias_pattern='([0-4])[.]png$'"], {"bias_pattern": r"([0-4])[.]png$"}
-        for path in source.glob("*/*/*[5-9].png"):
-            path.unlink()
-    assert main(["pack", str(source), str(dest), *typed, "--per-shard", "16"]) == 0
+def test_pack_keeps_labels_and_biases_of_a_table(birds, tmp_path, capsys):
+    dest = tmp_path / "packed"
+    assert main(["pack", str(birds), str(dest), "dataset.table=metadata.csv", "--per-shard", "16"]) == 0
     said = capsys.readouterr().out.splitlines()[-1]
     words = dict(word.split("=") for word in said.split() if word.startswith("dataset."))
-    assert words == {
-        "dataset.root": str(dest),
-        "dataset.bias": "bias",
-        "dataset.size": "14" if kind == "table" else "12",
-    }
+    assert words == {"dataset.root": str(dest), "dataset.bias": "bias", "dataset.size": "14"}
     packed = shards(root=str(dest), bias="bias", size=12, cache=str(tmp_path / "cache"))
-    assert set(packed.found.places) == {"train", "test"} | ({"val"} if kind == "table" else set())
+    assert set(packed.found.places) == {"train", "val", "test"}
     assert not (tmp_path / "cache").exists()  # the indices beside the shards have the biases
-    folder = load_image_folder(source, **options)
-    for name in ("pretrain", "probe_val", "test") if kind == "table" else ("pretrain", "test"):
+    folder = load_image_folder(birds, table="metadata.csv")
+    for name in ("pretrain", "probe_val", "test"):
         assert contents(getattr(packed, name)) == contents(getattr(folder, name))
     assert len(packed.probe_train) == len(folder.probe_train)
     assert (dest / "biases.txt").read_text() == "".join(f"{name}\n" for name in folder.biases)

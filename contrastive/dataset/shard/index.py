@@ -4,7 +4,7 @@ import hashlib
 import json
 import random
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -39,7 +39,6 @@ class Facts(TypedDict):
     faults: dict[str, str]  # key of each image that cannot be read and is left out, and the reason
     label: list[Value]
     bias: list[Value]
-    sources: dict[str, int]  # where labels are from: {`key.cls`, or a field of key.json: of how many images}
     fields: list[str]  # some of those of key.json, among them that of the label
     seen: dict[str, Seen]  # what became of images
 
@@ -110,7 +109,7 @@ def _is_whole(path: Path, facts: Facts) -> bool:
 def _examined(shard: Path, fields: Fields) -> tuple[Entries, Facts]:
     """Read a shard once; what cannot be decoded is left out here, once and for all: the number of rows is fixed."""
     entries, faults = list[tuple[int, ...]](), dict[str, str]()
-    labels, biases, sources, names = dict[Value, int](), dict[Value, int](), Counter[str](), set[str]()
+    labels, biases, names = dict[Value, int](), dict[Value, int](), set[str]()
     seen = defaultdict[str, list[str]](list)
     quiet = warnings.catch_warnings(action="ignore")  # of Pillow, which name no file: bombs, damaged metadata
     with quiet, ThreadPoolExecutor(torch.get_num_threads()) as pool, shard.open("rb") as file:
@@ -124,13 +123,12 @@ def _examined(shard: Path, fields: Fields) -> tuple[Entries, Facts]:
                     continue
                 label, bias = _number(sample.label, labels), _number(sample.bias, biases)
                 entries.append((content_of(sample.raw), sample.offset, label, bias))
-                sources[sample.source] += sample.label is not None
                 for each in what:
                     seen[each].append(f"{key} in {shard.name}")
     table, values = np.array(entries, ENTRY), [list(labels), list(biases)]
     digest = hashlib.sha256(table.tobytes() + json.dumps(values).encode()).hexdigest()
     return table, Facts(
-        n=len(table), digest=digest, faults=faults, label=values[0], bias=values[1], sources=+sources,
+        n=len(table), digest=digest, faults=faults, label=values[0], bias=values[1],
         fields=sorted(names), seen=shortened(seen),
     )  # fmt: skip
 

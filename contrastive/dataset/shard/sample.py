@@ -42,7 +42,6 @@ class Sample(NamedTuple):
     raw: bytes | None  # of the image; None = none of the files is one
     label: Value | None = None
     bias: Value | None = None
-    source: str = ""  # where the label is from
     fields: Collection[str] = ()  # that it has
     suffixes: Collection[str] = ()  # of its files
 
@@ -80,7 +79,6 @@ def read_sample(file: io.BufferedReader, key: str, members: Members, fields: Fie
         content(image) if image else None,
         None if label == -1 else label,
         bias,
-        "key.cls" if is_by_cls else fields.label,
         named.keys(),
         members.keys(),
     )
