@@ -1,16 +1,20 @@
-"""Numbers, tables and paths as text, and the filter that foreign text passes before it is printed."""
+"""Numbers, tables, paths and bits as text, and the filter that foreign text passes before it is printed."""
 
+import base64
 import os
 import re
 import shlex
 import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
 
 ANSI = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34}
 # They stand for escape sequences until `show` prints them: by then `printable` has spelled out those of foreign text.
@@ -124,3 +128,20 @@ def clock(seconds: float) -> str:
 def as_typed(path: Path) -> str:
     """The path as one would type it from here."""
     return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
+def pack_bits(bits: "ArrayLike") -> str:
+    """Booleans (N,), one for each of many images, as `N:base64` of their compressed bits."""
+    import numpy as np  # slow to import
+
+    array = np.asarray(bits, dtype=bool)
+    return f"{len(array)}:{base64.b64encode(zlib.compress(np.packbits(array).tobytes(), 9)).decode()}"
+
+
+def unpack_bits(text: str) -> "NDArray[np.bool_]":
+    """The booleans (N,) that `pack_bits` wrote."""
+    import numpy as np
+
+    count, _, packed = text.partition(":")
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=np.uint8)
+    return np.unpackbits(raw, count=int(count)).astype(bool)

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
-from contrastive.bits import pack
 from contrastive.encoder._trained import merged
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator
+from contrastive.text import pack_bits
 from contrastive.types import Data, Features, Split
 
 DELAY = 3.0  # seconds before the bar of an evaluator shows
@@ -226,7 +226,7 @@ def evaluate(
             features = replace(features, predictions={**features.predictions, **guesses})
             for key, guess in guesses.items():
                 if f"{key}_top1" in total.test:
-                    total.correct[f"{key}_top1"] = pack((guess == features.test.label).cpu())
+                    total.correct[f"{key}_top1"] = pack_bits((guess == features.test.label).cpu())
     return total
 
 

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive.bits import unpack
 from contrastive.config.identity import differences
 from contrastive.config.settings import Settings
-from contrastive.run.figures import KNN, LINEAR, OVER_GROUPS, group_accuracies
+from contrastive.run.figures import KNN, LINEAR, OVER_GROUPS, group_accuracies, verdict
 from contrastive.run.run import Run, done_already, read_run
-from contrastive.text import as_typed, columns, counted, marked, show
-from contrastive.verdict import verdict
+from contrastive.text import as_typed, columns, counted, marked, show, unpack_bits
 
 if TYPE_CHECKING:
     from contrastive.experiment.build import Experiment
@@ -228,7 +226,7 @@ def gains(result: dict[str, Any], names: Iterable[str]) -> dict[str, Gain]:
 
 def answers(result: dict[str, Any], key: str) -> dict[str, NDArray[np.bool_]]:
     """{accuracy: which test images it is right about}."""
-    return {name: unpack(text) for name, text in result.get(key, {}).items()}
+    return {name: unpack_bits(text) for name, text in result.get(key, {}).items()}
 
 
 def wilson(percent: float, n: int) -> tuple[float, float]:

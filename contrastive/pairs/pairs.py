@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from contrastive.once import once
+from contrastive.gathering import once
 from contrastive.pairs import tiles
 from contrastive.pairs.others import Others
 from contrastive.pairs.relations import Relation, SampleId, other_image

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from contrastive.once import once
+from contrastive.gathering import once
 
 Related = Callable[[slice, slice], Tensor]
 

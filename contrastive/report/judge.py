@@ -1,7 +1,7 @@
 """Whether one row of runs is better than another, judged over common seeds and test images.
 
 A claim of a table and a pair of a comparison are judged alike: `pairs_of` finds what is compared, `estimate` how far
-apart they are, `contrastive.verdict` what that says. They differ in how the number of judgements is allowed for: claims
+apart they are, `run.figures.verdict` what that says. They differ in how the number of judgements is allowed for: claims
 by Holm's correction of p, which leaves their intervals alone, comparisons by wider intervals, which other numbers of
 rows and looks share (`compare.judge`).
 """
@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive.bits import unpack
 from contrastive.report.frame import Frame
 from contrastive.report.grid import Column, Grid
 from contrastive.report.record import correct_name
 from contrastive.report.statistics import NO_PRIOR, Estimate, Prior, holm, paired_estimate, two_way_estimate
-from contrastive.run.figures import lower_is_better
-from contrastive.verdict import verdict
+from contrastive.run.figures import lower_is_better, verdict
+from contrastive.text import unpack_bits
 
 MIN_SEEDS = 3
 LEVEL = 0.025  # of each side: 5 % in all
@@ -64,7 +63,7 @@ def pairs_of(figures: Sequence[tuple[Measured, Measured]]) -> Pairs:
 
 def _right(figure: Measured) -> NDArray[np.bool_] | None:
     """(I,) which images are right; None where they are not those that the accuracy counts."""
-    right = None if figure.correct is None else unpack(figure.correct)
+    right = None if figure.correct is None else unpack_bits(figure.correct)
     return right if right is not None and abs(100 * right.mean() - figure.value) < 0.01 else None
 
 

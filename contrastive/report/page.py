@@ -23,8 +23,8 @@ from contrastive.report.facts import facts, protocols, record_grid, split_of
 from contrastive.report.frame import add_metrics, read_frame
 from contrastive.report.grid import Grid
 from contrastive.report.templates.fill import chart_module, filled
+from contrastive.run.figures import VERDICTS
 from contrastive.text import counted, show
-from contrastive.verdict import VERDICTS
 
 Record = dict[str, Any]
 

@@ -1,4 +1,6 @@
-"""The figures of a result by flat names, accuracies of bias groups among them. Imports no torch."""
+"""The figures of a result by flat names, accuracies of bias groups among them, and the words for a difference of two.
+Imports no torch.
+"""
 
 from typing import Any
 
@@ -6,6 +8,8 @@ KNN, LINEAR = "knn_top1", "linear_top1"  # what is shown and judged where nothin
 LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
 WORST = "worst_group_top1"
 OVER_GROUPS = ("aligned_top1", "conflicting_top1", "group_mean_top1", WORST)  # over (class, bias) groups of test images
+# failed: there is nothing to judge, for a run broke down
+VERDICTS = ("better", "worse", "equal", "undecided", "failed")
 
 
 def lower_is_better(metric: str) -> bool:
@@ -51,3 +55,20 @@ def is_detail(metric: str) -> bool:
     """Whether a table has the figure only when it is asked for: those of bias groups but for the worst one."""
     name = metric.partition(" (")[0]  # without the settings of an evaluator
     return "_top1/" in metric or any(name.endswith(f"_{key}") for key in OVER_GROUPS if key != WORST)
+
+
+def verdict(low: float | None, high: float | None, *, gap: float = 0.0, margin: float = 0.0) -> str:
+    """What an interval of a difference says: that it is above the gap (better), below minus the gap (worse), smaller
+    than the margin (equal), or none of these (undecided).
+
+    Args:
+        low: its lower end; None where there is no interval.
+        high: its upper end.
+        gap: what a difference must exceed, such as that of a claim.
+        margin: what counts as equal.
+    """
+    if low is None or high is None:
+        return "undecided"
+    if low > gap or high < -gap:
+        return "better" if low > gap else "worse"
+    return "equal" if -margin < low and high < margin else "undecided"

@@ -16,8 +16,8 @@ from contrastive.report.grid import N_COLUMNS, Column, Grid, as_csv
 from contrastive.report.page import document, methods_of, section
 from contrastive.report.record import as_json
 from contrastive.report.templates.fill import chart_module
+from contrastive.run.figures import VERDICTS
 from contrastive.study.render.page import compared_section, verdict_section
-from contrastive.verdict import VERDICTS
 from tables.claims import (
     LEGEND,
     claim_text,

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from contrastive.bits import pack
 from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, Plan
+from contrastive.text import pack_bits
 
 Array = NDArray[np.float64]
 METRIC = "knn_top1"
@@ -113,7 +113,7 @@ def final_runs(cell: Cell, reached: Array, rng: np.random.Generator) -> dict[str
     return {
         f"m{c}": [
             {"seed": 1000 * (r + 1) + 100 + s, "test": {METRIC: 100 * float(bits.mean())}, "weights": f"{c} {r} {s}",
-             "correct": {METRIC: pack(bits)}}
+             "correct": {METRIC: pack_bits(bits)}}
             for r in range(cell.searches) for s in range(cell.seeds) for bits in [right[c, r, s]]
         ]
         for c in range(cell.methods)

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "contrastive"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A folder imports from its own line and from those above it.
 ORDER = """
-    types listing errors once gathering seeding files text bits verdict
+    types listing errors gathering seeding files text
     pairs
     dataset augmentation encoder head optimizer schedule
     loss

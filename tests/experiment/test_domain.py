@@ -11,7 +11,6 @@ from torch import nn
 from torchvision import models
 
 import contrastive
-from contrastive.bits import pack
 from contrastive.config.compose import batch_for, epochs_for
 from contrastive.encoder._trained import add_lora, by_depth, freeze_first, merged, rates
 from contrastive.errors import ConfigError
@@ -19,6 +18,7 @@ from contrastive.experiment.components import build_optimizer
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
 from contrastive.experiment.summary import gain, verdict_text
+from contrastive.text import pack_bits
 from tests.helpers import module, program, run_until_step
 
 ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 1.0}
@@ -121,7 +121,7 @@ def test_the_interval_is_that_of_agresti_and_min():
 
 
 def result(before: np.ndarray, after: np.ndarray) -> dict[str, dict[str, str]]:
-    bits = {"untrained_correct": {"linear_top1": pack(before)}, "correct": {"linear_top1": pack(after)}}
+    bits = {"untrained_correct": {"linear_top1": pack_bits(before)}, "correct": {"linear_top1": pack_bits(after)}}
     return {"encoder": {"before": "as loaded"}, **bits}
 
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.bits import unpack
 from contrastive.cli.show import main
 from contrastive.experiment.api import Result
 from contrastive.experiment.run import run_experiment
 from contrastive.experiment.summary import wilson
 from contrastive.gallery.run import Judged, confusion, group_bars, judged, plane, worst
 from contrastive.run.run import Run, read_run
+from contrastive.text import unpack_bits
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings
 
@@ -41,7 +41,7 @@ def found(runs: list[Path], state: Run) -> Judged:
 
 def test_guesses_are_those_of_the_result(found: Judged, state: Run) -> None:
     right = (found.guess == found.data.test.label).numpy()
-    assert np.array_equal(right, unpack(state.result["correct"]["knn_top1"]))
+    assert np.array_equal(right, unpack_bits(state.result["correct"]["knn_top1"]))
     cells, names = confusion(found)
     assert sum(cell["n"] for cell in cells) == len(right) and len(names) == 10
     diagonal = sum(cell["n"] for cell in cells if cell["class"] == cell["guess"])
@@ -104,7 +104,7 @@ def test_the_page_of_a_run_is_one_file(runs: list[Path], state: Run, capsys: pyt
         assert title in text
     assert f"{state.result['test']['knn_top1']:.2f}" in text and loads_nothing(written)
     groups, features, matrix, curves = specs(written)
-    assert len(features["datasets"]["rows"]) == len(unpack(state.result["correct"]["knn_top1"]))
+    assert len(features["datasets"]["rows"]) == len(unpack_bits(state.result["correct"]["knn_top1"]))
     assert all(point["image"].startswith("data:image/png;base64,") for point in features["datasets"]["rows"])
     assert len(re.findall(r"<img [^>]*>", written.split('<div class="near">')[1].split("</section>")[0])) == 12 * 11
     vl_convert = pytest.importorskip("vl_convert")

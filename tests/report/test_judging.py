@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrastive.bits import pack
 from contrastive.report.frame import record_frame
 from contrastive.report.judge import judge
 from contrastive.report.statistics import two_way_estimate
-from contrastive.verdict import VERDICTS, verdict
+from contrastive.run.figures import VERDICTS, verdict
+from contrastive.text import pack_bits
 
 
 def record(ours: list[float], theirs: list[float], *, gap: float = 0.0, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -100,14 +100,14 @@ def test_intervals_allow_for_the_test_images_where_they_are_known():
     alone = judged(one)
     for row, bits in zip(one["rows"], right, strict=True):
         for run, of_seed in zip(row["runs"], bits, strict=True):
-            run["correct"] = {"knn": pack(of_seed)}
+            run["correct"] = {"knn": pack_bits(of_seed)}
     both = judged(one)
     assert (alone["over"], both["over"]) == ("seeds", "seeds, images")
     assert both["effect"] == alone["effect"]
     estimate = two_way_estimate(100 * (right[0].astype(float) - right[1]))
     assert (both["low"] + both["high"]) / 2 == pytest.approx(estimate.effect, abs=1e-4)
     assert both["high"] - both["low"] == pytest.approx(2 * estimate.half(), abs=2e-4)
-    one["rows"][0]["runs"][1]["correct"] = {"knn": pack(~right[0, 1])}  # not what its accuracy counts
+    one["rows"][0]["runs"][1]["correct"] = {"knn": pack_bits(~right[0, 1])}  # not what its accuracy counts
     assert judged(one) == alone
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrastive.bits import pack
 from contrastive.cli.report import main
 from contrastive.files import file_hash
 from contrastive.report.frame import read_frame
 from contrastive.report.judge import judge
 from contrastive.run.files import ENCODER, read_result, write_evaluation, write_result
+from contrastive.text import pack_bits
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
 from tests.report.test_report import cells
 
@@ -129,7 +129,7 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
             right ^= rng.random(1000) < 0.02
             result = read_result(runs / loss / str(seed))
             result["test"]["knn_top1"] = 100 * right.mean()
-            result["correct"] = {"knn_top1": pack(right)}
+            result["correct"] = {"knn_top1": pack_bits(right)}
             write_result(runs / loss / str(seed), result)
     table = read_frame([runs])
     assert main([str(runs), "--metric", "knn_top1", "--against", "bad"]) == 0

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.bits import pack
 from contrastive.run.run import Run
 from contrastive.study.compare import engine
 from contrastive.study.compare.contest import Contest, Method
@@ -15,6 +14,7 @@ from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.progress import Lines
 from contrastive.study.compare.seal import seal
 from contrastive.study.compare.space import read_knob
+from contrastive.text import pack_bits
 from tests.helpers import write_finished
 
 MADE_OF = {"package": "made up", "contestants": {}}
@@ -54,7 +54,7 @@ class Made:
                         "optimizer": {"_target_": "x.Y", "lr": float(words.get("optimizer.lr", 0.001))}},
                 environment={"overrides": [*run.overrides], "device": "cpu", "torch": "2", "python": "3",
                              "commit": None, "dirty": None, "precision": "fp32", "processor": "cpu"},
-                **{"test" if is_final else "val": value}, correct={"knn_top1": pack(right)},
+                **{"test" if is_final else "val": value}, correct={"knn_top1": pack_bits(right)},
                 weights={"encoder.safetensors": str(run.path)},
             )  # fmt: skip
         return {run: "its data were away" for run in runs if any(mark in str(run) for mark in self.away)}

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import yaml
 
-from contrastive.bits import unpack
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.report.statistics import (
@@ -34,6 +33,7 @@ from contrastive.study.render.comparison import at_an_edge, notes, protocol_text
 from contrastive.study.render.effects import alone_right, differences, forest
 from contrastive.study.render.files import check_folder, write_pages
 from contrastive.study.render.sentences import failed_points, sentence, sentences
+from contrastive.text import unpack_bits
 from tests.helpers import further, write_finished
 from tests.study.made_up import contest_of, outcome, run_all
 
@@ -339,7 +339,7 @@ def test_a_page_has_a_forest_the_numbers_and_a_paragraph_for_a_paper(tmp_path):
 def test_images_that_only_one_is_right_about_are_counted(tmp_path):
     record = outcome(tmp_path, "budget=2", "seeds=3", a=70.0, b=58.0)
     right = {
-        row["name"]: [unpack(run["correct"]["knn_top1"]).tolist() for run in row["runs"]] for row in record["rows"]
+        row["name"]: [unpack_bits(run["correct"]["knn_top1"]).tolist() for run in row["runs"]] for row in record["rows"]
     }
     only = {"a": [], "b": []}
     for ours, theirs in zip(right["a"], right["b"], strict=True):

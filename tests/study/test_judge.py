@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrastive.bits import pack
 from contrastive.study.compare.judge import (
     judge_comparison,
     level_of,
@@ -18,6 +17,7 @@ from contrastive.study.compare.judge import (
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.progress import power_text
 from contrastive.study.render.sentences import sentence
+from contrastive.text import pack_bits
 
 ALL = np.ones(40, dtype=bool)
 
@@ -30,7 +30,7 @@ def runs(*accuracies: float, first: int = 1100) -> list[dict[str, Any]]:
 def judged_runs(rights: list[np.ndarray], weights: str | None = None) -> list[dict[str, Any]]:
     """Final runs that got these images right."""
     return [
-        {**run, "correct": {"knn_top1": pack(right)}, "weights": weights and f"{weights}{run['seed']}"}
+        {**run, "correct": {"knn_top1": pack_bits(right)}, "weights": weights and f"{weights}{run['seed']}"}
         for run, right in zip(runs(*(100 * right.mean() for right in rights)), rights, strict=True)
     ]
 

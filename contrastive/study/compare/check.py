@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from contrastive.bits import unpack
 from contrastive.distributed.hardware import pair_of
 from contrastive.report.record import correct_name
 from contrastive.run.run import Run
@@ -14,6 +13,7 @@ from contrastive.study.compare.contest import Contest, Method, Point
 from contrastive.study.compare.outcome import AS_IT_COMES, Record, more_of, plan_of
 from contrastive.study.compare.search import FINALISTS, first_points, n_points
 from contrastive.study.compare.space import read_knob
+from contrastive.text import unpack_bits
 
 NEAR = 0.006  # in points: figures of a record are rounded
 OF_A_MODEL = 0.2  # in points: another version of scikit-learn fits a little otherwise
@@ -86,7 +86,7 @@ def _images(record: Record) -> Iterator[str]:
         known = [(value, bits) for value, bits in told if bits is not None]
         if 0 < len(known) < len(told):
             yield f"{len(told) - len(known)} of {len(told)} {kind} do not tell their images"
-        if n := sum(abs(100 * float(unpack(bits).mean()) - value) > NEAR for value, bits in known):
+        if n := sum(abs(100 * float(unpack_bits(bits).mean()) - value) > NEAR for value, bits in known):
             yield f"figures of {n} {kind} are not those of their images"
 
 

@@ -25,8 +25,8 @@ from contrastive.report.statistics import (
     probability_better,
     rows_that_decide,
 )
+from contrastive.run.figures import verdict
 from contrastive.study.compare.plan import Plan, search_of
-from contrastive.verdict import verdict
 
 ALL = 0.05  # the level of all judgements together
 # By how many points another search moves a method of this accuracy, and the degrees of freedom of that, measured on

@@ -6,9 +6,9 @@ from typing import Any
 from contrastive.report.facts import facts
 from contrastive.report.page import Record, document, section
 from contrastive.report.templates.fill import chart_module, filled
+from contrastive.run.figures import VERDICTS
 from contrastive.study.render import comparison, effects
 from contrastive.study.render.sentences import sentences
-from contrastive.verdict import VERDICTS
 
 
 def page(record: Record) -> str:
