@@ -16,7 +16,7 @@ setup(
             "__init__.pyi",
             "experiment/keywords.pyi",
             "export/cards/*",
-            "run/curves.yaml",
+            "tracker/curves.yaml",
             "report/templates/*",
             "weights/*/*",
         ],

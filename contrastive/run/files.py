@@ -88,7 +88,9 @@ def runs_below(folder: Path, name: str = RESULT) -> list[Path]:
     """
     found = [file.parent for file in files_below(folder, name)]
     if not found:
-        raise ConfigError(f"there is no finished run in {folder}: try contrastive runs to list what there is")
+        raise ConfigError(
+            f"there is no finished run in {folder} that has a {name}: try contrastive runs to list what there is"
+        )
     return found
 
 

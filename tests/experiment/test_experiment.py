@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from contrastive.experiment import run as run_module
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
-from contrastive.run.tensorboard import tensorboard_tag
+from contrastive.tracker.tensorboard import tensorboard_tag
 from tests.helpers import TINY, check_same, logged_lines, run_until_step, saved_weights, write_image_folder
 
 BARE = [word for word in TINY if not word.startswith(("evaluator", "epochs"))] + ["epochs=1"]

@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.util import tensor_util
 
 from contrastive.experiment.run import run_experiment
-from contrastive.run.tensorboard import description, tensorboard_tag
+from contrastive.tracker.tensorboard import description, tensorboard_tag
 from contrastive.training.diagnostics import view_grid
 from tests.helpers import TINY, compose_settings, logged_lines, run_until_step
 
