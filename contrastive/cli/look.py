@@ -14,24 +14,29 @@ command that trains on it.
                           image. All images are read for it, as a run reads them: the next run finds them decoded
 """
 
+import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from glob import escape
 from io import BytesIO
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from contrastive.config import CONFIGS
+from hydra import compose
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
 from contrastive.config.arguments import Parser, answering, html_file
-from contrastive.config.compose import LARGE, importable, search_path
+from contrastive.config.compose import LARGE, composing, importable, search_path
 from contrastive.config.identity import key_of
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
 from contrastive.files import content_of, read_bytes, write_text
+from contrastive.listing.names import split_of
 from contrastive.listing.walk import has_an_image, subfolders
 from contrastive.text import as_typed, show
 
@@ -45,6 +50,16 @@ MOST_READ = 10**9  # bytes of files that are compared
 SIDES = (224, 128, 96, 64, 32)  # of images that recipes are for
 USUAL_SIDE = 32  # where nothing is known of the images
 TABLES, ARRAYS = (".csv", ".tsv"), (".npy", ".npz")
+# columns of a table, by name
+HINTS = {
+    "path": ("path", "file", "image", "img", "id"),
+    "split": ("split", "fold", "subset", "partition", "phase", "set"),
+    "label": ("label", "y", "class", "target", "category", "species", "breed", "grade", "diagnosis", "dx"),
+    "bias": ("bias", "place", "background", "group", "attribute", "color", "domain", "gender", "sex"),
+    "group": ("patient", "patient_id", "patientid", "subject", "subject_id", "subjectid"),
+}
+ROWS_LOOKED_AT = 50  # rows whose files are looked for
+LOOKED_FOR = 3  # rows whose files are looked for without a suffix
 
 
 @answering
@@ -69,73 +84,28 @@ def main(words: list[str]) -> int:
         report, further = data_of(quote_paths(settings), options.folders)
     settings += [word for word in further if key_of(word) not in map(key_of, settings)]
     own = [word for folder in options.folders for word in ("--config-dir", str(folder))]
-    with composed(quote_paths(settings), options.folders) as checked:  # a command that is shown can be typed
-        fitting, said = for_this_machine(checked)
-    if fitting and "batch_size" not in map(key_of, words):
-        settings = [*(word for word in settings if key_of(word) != "batch_size"), fitting]
     command = shlex.join(["python", "train.py", *own, *settings])
-    hint = said if options.page else f"{said}\nto see the images and their views: the same with -o look.html"
-    show(f"{report}{hint}\n")
-    if options.page:  # before the command, which the page may refuse
-        write_text(options.page, page_of(quote_paths(settings), command, folders=options.folders))
-        show(f"page to look at: {as_typed(options.page)}\n")
+    with composed(quote_paths(settings), options.folders) as checked:  # a command that is shown can be typed
+        hint = "" if options.page else "\nto see the images and their views: the same with -o look.html"
+        show(f"{report}{hint}\n")
+        if options.page:  # before the command, which the page may refuse
+            from contrastive.gallery.look import look_page  # late: importing torch takes seconds
+
+            write_text(options.page, look_page(checked, command))
+            show(f"page to look at: {as_typed(options.page)}\n")
     show(command)
     return 0
-
-
-def page_of(words: list[str], command: str, *, folders: Sequence[Path] = ()) -> str:
-    """The page with pictures of the data and the augmentation that `python train.py` has for these words.
-
-    Args:
-        folders: of YAMLs and modules of one's own, those of --config-dir.
-
-    Raises:
-        ConfigError: a setting that cannot be used.
-    """
-    from contrastive.gallery.look import look_page  # late: importing torch takes seconds
-
-    with composed(words, folders) as settings:
-        return look_page(settings, command)
-
-
-def for_this_machine(settings: Settings) -> tuple[str, str]:
-    """The word for a batch that fits the free memory, where the usual one may not, and lines that tell of it and of the
-    stem."""
-    from torch import nn
-
-    from contrastive.experiment.build import build_parts  # late: importing torch takes seconds
-    from contrastive.experiment.components import image_size
-    from contrastive.experiment.machine import GIB, choose_device, fitting_batch, free_memory, needed_by_step
-    from contrastive.run.files import RGB
-    from contrastive.training.precision import choose
-
-    if (size := image_size(settings.dataset)) is None:
-        return "", ""
-    parts, device = build_parts(settings), choose_device(settings.device)
-    view = (RGB, *parts.augmentation.output_size(size, size))
-    network, precision = nn.Sequential(parts.encoder, parts.head), choose(settings.precision, device)
-    step = needed_by_step(settings, network, view, second=0, precision=precision, device=device)
-    free = free_memory(device)
-    is_large, n = settings.encoder.get("stem") == "large", max(2, fitting_batch(settings.batch_size, step, free))
-    said = f"\nviews of {view[-1]} pixels: the encoder has its large stem" if is_large else ""
-    if n >= settings.batch_size:
-        return "", said
-    return (f"batch_size={n}", f"{said}\n{free / GIB:,.1f} GiB of memory are free: batch_size={n} fits")
 
 
 @contextmanager
 def composed(words: list[str], folders: Sequence[Path]) -> Iterator[Settings]:
     """The settings that `python train.py` has for these words, while what they name can be imported."""
-    from hydra import compose, initialize_config_dir
-
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
+    with composing(), importable([Path.cwd(), *folders]):
         yield checked_settings(compose("train", [*words, *search_path(folders)]), words)
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
     """{dataset: its name, root: value, ...} of dataset=NAME, dataset.root=PATH and so on."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
     overrides = OverridesParser.create().parse_overrides(quote_paths(words))
     return {override.key_or_group.removeprefix("dataset."): override.value() for override in overrides}
 
@@ -162,7 +132,6 @@ def guess(place: str) -> list[str]:
 
 def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     """The report on a folder or a table, and what else is typed to train on it."""
-    from contrastive.cli.columns import guess_columns, typed_columns
     from contrastive.dataset.folder.table import read_cells
     from contrastive.dataset.image_folder import listed_images, small_batch
 
@@ -276,3 +245,71 @@ def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     parts = {"train": train, "test": data.test}
     listing = Listing(parts, data.classes, data.biases, notes=(what,))
     return str(data.found or listing.found()), [*further, *(["augmentation=intensity"] if data.n_channels != 3 else [])]
+
+
+def guess_columns(rows: Sequence[Mapping[str, str | None]], header: Sequence[str], base: Path) -> dict[str, str | None]:
+    """{path, split, label, bias, group: column}.
+
+    A column that is called as in Waterbirds stays where the table has it. Of the others the path is
+    a column with files of the folder, label and bias repeat their values; the split is a column of words for splits, or
+    of 0, 1 and 2 where it is called like one, since grades are such numbers, too. Among several of them the name
+    decides, then the order. A group is a column that is called as a patient is: taken for a bias, patients would be
+    on both sides of a drawn split. What no column fits is `...`, a bias, a group and a split null.
+
+    Args:
+        base: the folder that paths start from.
+    """
+    from contrastive.dataset.folder.table import COLUMNS, OPTIONAL  # late: it imports torch
+
+    chosen: dict[str, str | None] = {key: name for key, name in COLUMNS.items() if name in header}
+    for key in (key for key in ("path", "split", "group", "label", "bias") if key not in chosen):
+        free = [name for name in header if name not in chosen.values()]
+        fitting = [name for name in free if _fits(key, name, [row[name] or "" for row in rows], base)]
+        if key == "path" and not fitting:
+            fitting = [name for name in free if _are_stems([row[name] or "" for row in rows], base)]
+        named = [name for name in free if _is_hinted(key, name)]
+        best = [*(name for name in fitting if name in named), *fitting, *(named if key != "split" else ())]
+        chosen[key] = best[0] if best else None if key in OPTIONAL else "..."
+    return {key: chosen[key] for key in COLUMNS}
+
+
+def typed_columns(columns: Mapping[str, str | None]) -> str:
+    """`'dataset.columns={path: file, split: fold, label: label, bias: null}'`, to be typed."""
+    pairs = (
+        f"{key}: {'null' if name is None else _quoted(name)}"
+        for key, name in columns.items()
+        if (key, name) != ("group", None)
+    )
+    return f"'dataset.columns={{{', '.join(pairs)}}}'"
+
+
+def _fits(key: str, name: str, values: Sequence[str], base: Path) -> bool:
+    from contrastive.dataset.folder.table import NUMBERS
+
+    if key == "path":
+        return any(value and (base / value).is_file() for value in values[:ROWS_LOOKED_AT])
+    if key == "split":
+        words = {value.strip() for value in values}
+        are_numbers = words <= NUMBERS.keys() and _is_hinted(key, name)
+        meant = [NUMBERS[word] if are_numbers else split_of(word) for word in words]
+        is_divided = "train" in meant and ("test" in meant or "val" in meant)
+        return is_divided and 2 * meant.count(None) <= len(meant)
+    return key != "group" and 1 < len(set(values)) <= len(values) / 2
+
+
+def _are_stems(values: Sequence[str], base: Path) -> bool:
+    """Whether files of the folder, or of a folder in it, are called so but for the suffix."""
+    names = [escape(value) for value in values[:LOOKED_FOR] if value and "/" not in value]
+    return any(any(base.glob(f"{place}{name}.*")) for name in names for place in ("", "*/"))
+
+
+def _is_hinted(key: str, name: str) -> bool:
+    """Whether a column is called like what is wanted: a short word is the whole name, a longer one a part of it, but
+    patient_age is no patient."""
+    found = name.lower()
+    return found in HINTS[key] or (key != "group" and any(len(hint) > 3 and hint in found for hint in HINTS[key]))
+
+
+def _quoted(name: str) -> str:
+    """A name as it is typed inside of {}."""
+    return name if re.fullmatch(r"[^\W\d][\w .-]*|\.\.\.", name, re.ASCII) else '"' + name.replace('"', '\\"') + '"'

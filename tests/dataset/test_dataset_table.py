@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrastive.cli.columns import guess_columns, typed_columns
+from contrastive.cli.look import guess_columns, typed_columns
 from contrastive.dataset.folder.table import read_cells, read_table
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError

@@ -123,19 +123,6 @@ def test_shards_are_reported_by_their_folder(tmp_path: Path, capsys: pytest.Capt
     assert f"dataset=shards dataset.root={place} dataset.size=12" in said
 
 
-def test_the_stem_and_a_batch_that_fits_are_said(tmp_path, monkeypatch, capsys):
-    for i in range(700):
-        (tmp_path / f"photos/{'ab'[i % 2]}").mkdir(parents=True, exist_ok=True)
-        (tmp_path / f"photos/{'ab'[i % 2]}/{i}.png").symlink_to(tmp_path / "one.png")
-    Image.new("RGB", (300, 260)).save(tmp_path / "one.png")
-    monkeypatch.setattr("contrastive.cli.look.LOOKED_AT", 4)
-    monkeypatch.setattr("contrastive.experiment.machine.free_memory", lambda device: 8 * 2**30)
-    said = look(capsys, tmp_path / "photos", "precision=bf16")[1]
-    assert "views of 224 pixels: the encoder has its large stem\n8.0 GiB of memory are free: batch_size=64 fits" in said
-    assert said.endswith(" dataset.size=224 batch_size=64\n")
-    assert "batch_size=64" not in look(capsys, tmp_path / "photos", "batch_size=512")[1].splitlines()[-1]  # as typed
-
-
 def test_a_dataset_of_ones_own_is_reported(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine/dataset").mkdir(parents=True)
     (tmp_path / "mine/squares.py").write_text(SQUARES)
