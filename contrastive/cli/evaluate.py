@@ -1,20 +1,19 @@
 """`contrastive evaluate`: compose what was typed over the configuration of each run, evaluate, print a table."""
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import importable, search_path
-from contrastive.config.identity import dataset_name
-from contrastive.config.settings import Settings, unused_overrides
-from contrastive.config.targets import check_modules, check_targets
+from contrastive.config.compose import composing, importable, search_path
+from contrastive.config.identity import dataset_name, option_name
+from contrastive.config.reference import option_files
+from contrastive.config.settings import Settings, checked_settings
+from contrastive.config.targets import check_targets
 from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import majority_text
@@ -51,7 +50,6 @@ class Request(NamedTuple):
     Attributes:
         run: the run directory. config: its config.yaml. settings: see `evaluate_run`.
         dataset_name: in names and tables. is_transfer: whether `dataset` was typed.
-        unread: keys that were typed and that nothing reads.
     """
 
     run: Path
@@ -59,7 +57,6 @@ class Request(NamedTuple):
     settings: Settings
     dataset_name: str
     is_transfer: bool
-    unread: list[str]
 
 
 @answering
@@ -80,12 +77,10 @@ def evaluate_runs(requests: list[Request]) -> str:
     from contrastive.experiment.evaluate import build_chosen, evaluate_run  # late: importing torch takes seconds
 
     evaluators = [build_chosen(request.settings) for request in requests]
-    for key in requests[0].unread:
-        print(f"warning: nothing reads {key} here, so {key} changes nothing")
     numbers = iter(range(1, len(requests) + 1))
 
     def evaluated(pair: tuple[Request, dict[str, Any]]) -> tuple[Request, dict[str, Any]]:
-        (run, config, settings, dataset, is_transfer, _), chosen = pair
+        (run, config, settings, dataset, is_transfer), chosen = pair
         print(f"[{next(numbers)}/{len(requests)}]", end=" ", flush=True)
         record = evaluate_run(run, config, settings, chosen, dataset_name=dataset, is_transfer=is_transfer)
         if said := beside_the_run(run, record):
@@ -164,33 +159,24 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     """Compose what was typed, and take everything else from the run; what of that is built must be a component."""
     config, typed = read_config(run), OverridesParser.create().parse_overrides(overrides)
     check_targets({group: config[group] for group in BUILT if group in config}, folders)
-    keys = {override.key_or_group for override in typed}
-    is_transfer = "dataset" in keys
-    option = _option(config["dataset"]["_target_"], folders) or NEUTRAL
+    chosen = {override.key_or_group: override.value() for override in typed if not override.is_delete()}
+    is_transfer = "dataset" in chosen
+    option = chosen["dataset"] if is_transfer else option_name(config["dataset"]["_target_"])
+    if not is_transfer and option not in option_files("dataset", folders):
+        option = NEUTRAL
     words = [f"seed={config['seed']}", *([] if is_transfer else [f"dataset={option}"]), *overrides]
-    with initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
-        cfg = compose("train", [*words, *search_path(folders)], return_hydra_config=True)
-    choice = str(cfg.hydra.runtime.choices.dataset)
+    with composing():
+        cfg = compose("train", [*words, *search_path(folders)])
     OmegaConf.set_struct(cfg, False)
-    del cfg["hydra"]  # it names a run directory, and there is none
     if not is_transfer:
-        cfg.dataset = dataset_below(config, cfg.data_root) if "data_root" in keys else config["dataset"]
+        cfg.dataset = dataset_below(config, cfg.data_root) if "data_root" in chosen else config["dataset"]
         for name, recorded in config["evaluator"].items():
             if isinstance(cfg.evaluator.get(name), DictConfig) and "_target_" in cfg.evaluator[name]:
                 cfg.evaluator[name] = recorded
-        for override in typed:
-            if "." in (key := override.key_or_group) and not override.is_delete():
-                OmegaConf.update(cfg, key, override.value(), merge=True)
-    elif "size" in cfg.dataset and "dataset.size" not in keys and "size" in config["dataset"]:
+        for key, value in chosen.items():
+            if "." in key:
+                OmegaConf.update(cfg, key, value, merge=True)
+    elif "size" in cfg.dataset and "dataset.size" not in chosen and "size" in config["dataset"]:
         cfg.dataset.size = config["dataset"]["size"]
-    settings = Settings.from_config(cfg)
-    check_modules({"dataset": settings.dataset, "evaluator": settings.evaluator})
-    unread = unused_overrides(cfg, overrides)
-    return Request(run, config, settings, dataset_name(choice, settings.dataset), is_transfer, unread)
-
-
-def _option(target: str, folders: Sequence[Path]) -> str | None:
-    """The option of dataset whose YAML names `target`, of the package or of the folders."""
-    line = re.compile(rf"^\s*_target_:\s*{re.escape(target)}\s*(#.*)?$", re.MULTILINE)
-    files = [path for folder in (CONFIGS, *folders) for path in sorted((folder / "dataset").glob("*.yaml"))]
-    return next((path.stem for path in files if line.search(path.read_text(errors="replace"))), None)
+    settings = checked_settings(cfg, overrides)
+    return Request(run, config, settings, dataset_name(option, settings.dataset), is_transfer)
