@@ -161,7 +161,7 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     check_targets({group: config[group] for group in BUILT if group in config}, folders)
     chosen = {override.key_or_group: override.value() for override in typed if not override.is_delete()}
     is_transfer = "dataset" in chosen
-    option = chosen["dataset"] if is_transfer else option_name(config["dataset"]["_target_"])
+    option = str(chosen["dataset"]) if is_transfer else option_name(config["dataset"]["_target_"])
     if not is_transfer and option not in option_files("dataset", folders):
         option = NEUTRAL
     words = [f"seed={config['seed']}", *([] if is_transfer else [f"dataset={option}"]), *overrides]
