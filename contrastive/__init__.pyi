@@ -2,7 +2,7 @@
 
 from .augmentation.base import Operation as Operation
 from .augmentation.compose import Compose as Compose
-from .augmentation.simclr import SimCLR as SimCLR
+from .augmentation.compose import SimCLR as SimCLR
 from .dataset.splits import channel_stats as channel_stats
 from .dataset.splits import name_splits as name_splits
 from .encoder.resnet import ResNet as ResNet

@@ -1,4 +1,4 @@
-"""An augmentation is an ordered set of named operations."""
+"""An augmentation is an ordered set of named operations, such as SimCLR's."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -6,6 +6,10 @@ from typing import cast
 from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters, Side
+from contrastive.augmentation.blur import GaussianBlur
+from contrastive.augmentation.crop import RandomResizedCrop
+from contrastive.augmentation.grayscale import Grayscale
+from contrastive.augmentation.jitter import ColorJitter
 from contrastive.errors import ConfigError
 from contrastive.types import as_float
 
@@ -72,3 +76,28 @@ class Compose:
 
     def __repr__(self) -> str:
         return f"Compose(ops={self.ops!r})"
+
+
+def SimCLR(*, size: int | None = None, strength: float = 0.5, kernel_size: int = 3) -> Compose:
+    """Random resized crop with flip, color jitter, grayscale and blur (Chen et al. 2020, appendix A).
+
+    The defaults are configs/augmentation/simclr.yaml, for small images; the paper's ImageNet augmentation is
+    `SimCLR(size=224, strength=1.0, kernel_size=23)`. For other numbers compose the operations.
+
+    Args:
+        size: side of a view in pixels; None = the side of the image.
+        strength: color distortion s in [0, 1]: jitter of (0.8 s, 0.8 s, 0.8 s, 0.2 s).
+        kernel_size: of the blur, odd; the paper takes a tenth of the side.
+
+    Raises:
+        ConfigError: an argument is out of range.
+    """
+    strong = 0.8 * strength
+    return Compose(
+        ops={
+            "crop": RandomResizedCrop(size=size),
+            "jitter": ColorJitter(brightness=strong, contrast=strong, saturation=strong, hue=0.2 * strength),
+            "grayscale": Grayscale(),
+            "blur": GaussianBlur(kernel_size=kernel_size),
+        }
+    )

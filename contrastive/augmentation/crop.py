@@ -15,7 +15,6 @@ from contrastive.augmentation.base import (
     check_range,
     separable,
 )
-from contrastive.errors import ConfigError, check_at_least
 
 TRIES = 10  # boxes drawn for an image before the largest central one is taken, as torchvision
 
@@ -96,9 +95,6 @@ class RandomCrop(Operation):
         size: side of the result in pixels; None = the side of the image.
         padding: black pixels added on every side, at least 0.
         flip: probability of a horizontal flip.
-
-    Raises:
-        ConfigError: an argument is out of range, or (from `output_size`) the padded image is smaller than the crop.
     """
 
     size: int | None = None
@@ -106,7 +102,6 @@ class RandomCrop(Operation):
     flip: float = 0.5
 
     def __post_init__(self) -> None:
-        check_at_least("augmentation.ops.crop.padding", self.padding, 0, example=4)
         check_probability("crop.flip", self.flip)
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
@@ -126,11 +121,6 @@ class RandomCrop(Operation):
         return separable(x, rows, flip_rows(columns, parameters["flip"]))
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        if self.size is not None and self.size > min(height, width) + 2 * self.padding:
-            raise ConfigError(
-                f"augmentation.ops.crop.size={self.size} is larger than images of {height} × {width} pixels padded by "
-                f"{self.padding}: try augmentation.ops.crop.size=null"
-            )
         return self.size or height, self.size or width
 
 

@@ -28,8 +28,8 @@ class ColorJitter(Operation):
             of each channel, and saturation and hue must be 0.
 
     Raises:
-        ConfigError: an argument is out of range, or (from `check_channels`) the images lack one of `channels`, or have
-            no colors for saturation and hue.
+        ConfigError: an argument is out of range, or (from `check_channels`) the images have no colors for saturation
+            and hue.
     """
 
     brightness: float = 0.4
@@ -49,11 +49,6 @@ class ColorJitter(Operation):
             check_at_least("augmentation.ops.jitter.channels", self.channels, 0, example="[0,1,2]")
 
     def check_channels(self, n: int) -> None:
-        if self.channels is not None and max(self.channels) >= n:
-            raise ConfigError(
-                f"augmentation.ops.jitter.channels={list(self.channels)} names more than the channels 0 to {n - 1} of "
-                "these images: try augmentation.ops.jitter.channels=null"
-            )
         changed = n if self.channels is None else len(self.channels)
         if changed != 3 and self.p > 0 and (self.saturation or self.hue):
             raise ConfigError(

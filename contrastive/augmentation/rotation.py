@@ -6,7 +6,6 @@ import torch
 from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters, uniform
-from contrastive.errors import check_between
 
 
 @dataclass(kw_only=True)
@@ -18,9 +17,6 @@ class RandomRotation(Operation):
     """
 
     degrees: float = 20.0
-
-    def __post_init__(self) -> None:
-        check_between("augmentation.ops.rotation.degrees", self.degrees, 0, 180, example=20)
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
         return {"angle": uniform(n, -self.degrees, self.degrees, generator)}

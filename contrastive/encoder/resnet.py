@@ -62,7 +62,6 @@ class ResNet(nn.Module):
             raise ConfigError(f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
         check_at_least("encoder.width", width, 1, example=64)
         check_choice("encoder.stem", stem, STEMS)
-        check_at_least("encoder.in_channels", in_channels, 1, example=3)
         block, counts = DEPTHS[depth]
         first = STEMS[stem]
         self.stem = stem

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from contrastive.errors import check_at_least, check_choice, check_odd
+from contrastive.errors import check_at_least, check_choice
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -29,8 +29,6 @@ class SimpleConvNet(nn.Module):
     def __init__(self, *, width: int = 16, kernel_size: int = 7, last: str = "tanh", in_channels: int = 3) -> None:
         super().__init__()
         check_at_least("encoder.width", width, 1, example=16)
-        check_odd("encoder.kernel_size", kernel_size, example=7)
-        check_at_least("encoder.in_channels", in_channels, 1, example=3)
         check_choice("encoder.last", last, ACTIVATIONS)
         layers: list[nn.Module] = []
         channels = in_channels

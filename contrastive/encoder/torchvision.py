@@ -56,13 +56,7 @@ def torchvision_encoder(
 def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
     size = {"image_size": image_size} if image_size is not None and name.startswith(OF_ONE_SIZE) else {}
     if not pretrained:
-        try:
-            return models.get_model(name, weights=None, **size)
-        except AssertionError as error:
-            raise ConfigError(
-                f"{name} cannot cut images of {image_size} pixels into its patches ({error}): "
-                "try encoder.image_size=32 with dataset.size=32"
-            ) from error
+        return models.get_model(name, weights=None, **size)
     try:
         url = models.get_model_weights(name).DEFAULT.url
         torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)  # no program

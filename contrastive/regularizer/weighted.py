@@ -31,10 +31,6 @@ class Weighted(Loss):
         super().__init__()
         check_at_least("weight", weight, 0, example=0.01)
         check_choice("stream", stream, STREAMS)
-        if batch_size is not None and stream == "main":
-            raise ConfigError(f"batch_size={batch_size} is that of the uniform stream: try regularizer.stream=uniform")
-        if batch_size is not None:
-            check_at_least("batch_size", batch_size, 2, example=128)
         self.weight, self.term = weight, term
         self.second_batch, self.second_batch_size = stream == "uniform", batch_size
         self.input, self.unit_features, self.min_views = term.input, term.unit_features, term.min_views

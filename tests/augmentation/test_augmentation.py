@@ -5,13 +5,12 @@ import torch
 from torch import Tensor
 
 from contrastive.augmentation.blur import GaussianBlur
-from contrastive.augmentation.compose import Compose
+from contrastive.augmentation.compose import Compose, SimCLR
 from contrastive.augmentation.crop import RandomCrop, RandomResizedCrop
 from contrastive.augmentation.flip import HorizontalFlip
 from contrastive.augmentation.grayscale import Grayscale
 from contrastive.augmentation.jitter import ColorJitter
 from contrastive.augmentation.rotation import RandomRotation
-from contrastive.augmentation.simclr import SimCLR
 from contrastive.augmentation.solarize import Solarize
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build

@@ -179,13 +179,11 @@ def test_remaining_draws_follow_their_distributions():
     [
         (RandomResizedCrop, {"scale": [0, 1]}, "crop.scale=[0.08,1]"),
         (RandomResizedCrop, {"ratio": [2, 1]}, "crop.ratio=[0.75,1.3333]"),
-        (RandomCrop, {"padding": -1}, "crop.padding=4"),
         (HorizontalFlip, {"p": "often"}, "flip.p=0.5"),
         (ColorJitter, {"hue": 0.6}, "jitter.hue=0.1"),
         (GaussianBlur, {"kernel_size": 4}, "blur.kernel_size=3"),
         (GaussianBlur, {"sigma": [0, 1]}, "blur.sigma=[0.1,2.0]"),
         (Solarize, {"threshold": 128}, "solarize.threshold=0.5"),
-        (RandomRotation, {"degrees": -20}, "rotation.degrees=20"),
         (Compose, {"ops": {"blur": {"p": 0.5}}}, r"blur={_target_: "),
         (PerImage, {"image": "png"}, "image=auto"),
         (PerImage, {"workers": -1}, "workers=auto"),
