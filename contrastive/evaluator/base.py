@@ -197,24 +197,24 @@ def evaluate(
     evaluators: Mapping[str, Evaluator],
     features: FeatureSets,
     *,
-    strict: bool = True,
     announce: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Scores:
     """Run every evaluator on the same features and prefix its metrics with its name.
 
+    A metric that is not finite is named in a warning and left out.
+
     Args:
         evaluators: {name: evaluator}; later ones see the predictions of earlier ones.
-        strict: whether a metric that is not finite is an error; else it is named in a warning and left out.
         announce: name of an evaluator → what it runs in, such as one that says that it takes long.
 
     Raises:
-        ConfigError: a metric is not finite.
+        ConfigError: an evaluator returns neither a dict nor Scores.
     """
     total = Scores()
     for name, evaluator in evaluators.items():
         with announce(name):
             answer: object = evaluator(features)
-        scores = _finite(name, _scores(name, answer), strict=strict)
+        scores = _finite(name, _scores(name, answer))
         total.test.update({_join(name, key): value for key, value in scores.test.items()})
         total.val.update({_join(name, key): value for key, value in scores.val.items()})
         total.audit.update(scores.audit)
@@ -239,7 +239,7 @@ def _scores(name: str, answer: object) -> Scores:
     return scores
 
 
-def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
+def _finite(name: str, scores: Scores) -> Scores:
     """The scores without figures that are not finite; of the audit all or nothing."""
     faults = [f"{key or name} = {x}" for key, x in (*scores.test.items(), *scores.val.items()) if not math.isfinite(x)]
     audit = scores.audit
@@ -249,8 +249,6 @@ def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
         audit = {}
         faults.append("an audit with NaN or infinity")
     for fault in faults:
-        if strict:
-            raise ConfigError(f"evaluator {name} gives {fault} on this data: try '~evaluator.{name}'")
         tqdm.write(f"warning: evaluator {name} gives {fault} on this data: it is left out")
     test, val = ({key: float(x) for key, x in group.items() if math.isfinite(x)} for group in (scores.test, scores.val))
     return replace(scores, test=test, val=val, audit=audit)

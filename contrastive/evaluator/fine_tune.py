@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,14 +17,6 @@ from contrastive.evaluator.published import linear_layer
 from contrastive.seeding import derive, generator
 
 CHUNK = 500  # images of a forward pass without gradient
-CHECKS = 10  # how often the validation accuracy is measured in one training
-
-
-class _Best(NamedTuple):
-    """The weights with the highest validation accuracy, and that accuracy in percent."""
-
-    val_top1: float
-    state: dict[str, Tensor]
 
 
 @dataclass(kw_only=True)
@@ -33,10 +24,10 @@ class FineTune(Evaluator):
     """Test accuracy of a copy of the encoder with a linear layer, all weights trained on a fraction of the labels.
 
     After Chen et al. 2020 (§6 and B.5, recalled): SGD with Nesterov momentum, cropped and flipped images, the same
-    fraction of the labels of every class, at least one image. The learning rate falls along a cosine. Of every learning
-    rate the weights after each tenth of the training are tried on all validation images. These are a tenth of the
-    training split for every fraction, so the choice uses ten times as many labels as 1 %. `test` is read once, with the
-    best of them (the first of equals). All draws have fixed seeds, and the encoder of the run does not change.
+    fraction of the labels of every class, at least one image. The learning rate falls along a cosine. Every learning
+    rate is tried on all validation images. These are a tenth of the training split for every fraction, so the choice
+    uses ten times as many labels as 1 %. `test` is read once, with the best of them (the first of equals). All draws
+    have fixed seeds, and the encoder of the run does not change.
 
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].
@@ -73,50 +64,43 @@ class FineTune(Evaluator):
         self.protocol = (
             f"all weights and a linear layer, {shares} of the labels of each class, SGD with Nesterov momentum "
             f"{self.momentum:g} and cosine schedule, {self.epochs} epochs (at least {self.min_steps} steps) of batches "
-            f"of {self.batch_size}, crop and flip (Chen et al. 2020); lr of {', '.join(f'{x:g}' for x in self.lr)} and "
-            "the tenth of the training chosen on probe_val; last epoch of the run"
+            f"of {self.batch_size}, crop and flip (Chen et al. 2020); lr of {', '.join(f'{x:g}' for x in self.lr)} "
+            "chosen on probe_val; last epoch of the run"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
         source = features.images_for("fine_tune")
-        scores = Scores()
+        scores, label = Scores(), features.val.label
         subsets = [draw_labels(features.train.label, fraction, draw=0) for fraction in self.fractions]
         steps = sum(self._n_steps(len(rows)) for rows in subsets) * len(self.lr)
         with progress(steps, "fine_tune") as bar:
             for fraction, rows in zip(self.fractions, subsets, strict=True):
-                fits = [self._fit(features, source, rows, lr=lr, bar=bar) for lr in self.lr]
-                best, name = max(fits, key=lambda fit: fit.val_top1), in_percent(fraction)
-                network = self._network(features, source)
-                network.load_state_dict(best.state)
-                test = _scores(network, source, "test", features.test.label)
-                scores.val[f"{name}_top1"] = best.val_top1
+                networks = [self._trained(features, source, rows, lr=lr, bar=bar) for lr in self.lr]
+                val = [topk_accuracy(_scores(network, source, "val", label), label, 1) for network in networks]
+                best, name = max(val), in_percent(fraction)
+                test = _scores(networks[val.index(best)], source, "test", features.test.label)
+                scores.val[f"{name}_top1"] = best
                 for key, value in accuracies(test, features.test.label).items():
                     scores.test[f"{name}_{key}"] = value
                 scores.predictions[name] = test.argmax(1)
         return scores
 
-    def _network(self, features: FeatureSets, source: Images) -> nn.Sequential:
-        """A copy of the encoder and a new linear layer."""
+    def _trained(self, features: FeatureSets, source: Images, rows: Tensor, *, lr: float, bar: tqdm) -> nn.Module:
+        """A copy of the encoder with a linear layer, trained on the rows of `train` with one learning rate."""
         device, dim = source.device, features.test.h.shape[1]
         layer = linear_layer(dim, features.n_classes, rng=generator("cpu", "fine tune layer"), device=device)
-        return nn.Sequential(source.copy(), layer)
-
-    def _fit(self, features: FeatureSets, source: Images, rows: Tensor, *, lr: float, bar: tqdm) -> _Best:
-        """Train on the rows of `train` with one learning rate."""
-        network, device = self._network(features, source), source.device
+        network = nn.Sequential(source.copy(), layer).train()
         optimizer = torch.optim.SGD(
             network.parameters(), lr=lr, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=True
         )
-        label, best = features.train.label, _Best(-1.0, {})
+        label = features.train.label
         steps, n_batches = self._n_steps(len(rows)), self._n_batches(len(rows))
-        checks = {round(steps * i / CHECKS) for i in range(1, CHECKS + 1)}
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(derive("fine tune", lr))  # of layers that draw, such as dropout
             for step in range(steps):
                 epoch, i = divmod(step, n_batches)
                 order = torch.randperm(len(rows), generator=generator("cpu", "fine tune order", epoch)).to(rows.device)
                 batch, rng = rows[order].tensor_split(n_batches)[i], generator(device, "fine tune views", step)
-                network.train()
                 optimizer.param_groups[0]["lr"] = lr * (1 + math.cos(math.pi * step / steps)) / 2
                 optimizer.zero_grad()
                 F.cross_entropy(
@@ -124,11 +108,7 @@ class FineTune(Evaluator):
                 ).backward()
                 optimizer.step()
                 bar.update()
-                if step + 1 in checks:
-                    val = topk_accuracy(_scores(network, source, "val", features.val.label), features.val.label, 1)
-                    if val > best.val_top1:
-                        best = _Best(val, {key: value.clone() for key, value in network.state_dict().items()})
-        return best
+        return network
 
     def _n_steps(self, n: int) -> int:
         """Updates of one training on n images."""

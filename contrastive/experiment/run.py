@@ -202,7 +202,7 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
     average, is_judged_on_training = experiment.average, experiment.settings.held_out is not None
     with announced("evaluating: features", name=as_typed(training.run.path)):
         sets = features(experiment, experiment.evaluators, with_classifier=training.epochs > 0)
-    scores = evaluate(experiment.evaluators, sets, strict=False, announce=announcer(training.run))
+    scores = evaluate(experiment.evaluators, sets, announce=announcer(training.run))
     scores = replace(scores, protocol=of_average(scores.protocol, None if average is None else average.protocol))
     if is_judged_on_training:
         scores = replace(scores, test={}, val=scores.test, audit={})
@@ -261,7 +261,7 @@ def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[s
         with announced("evaluating: features", name=as_typed(run.path)):
             sets = features(experiment, due, dtype=dtype)
         group = "test" if experiment.settings.held_out is None else "val"
-        curves |= grouped(group, evaluate(due, sets, strict=False, announce=announcer(run)).test)
+        curves |= grouped(group, evaluate(due, sets, announce=announcer(run)).test)
     return curves
 
 

@@ -68,7 +68,6 @@ def test_fine_tune_learns_and_leaves_the_encoder_alone(data, encoder):
     features = features_of(encoder, data)
     before, state = {key: value.clone() for key, value in encoder.state_dict().items()}, torch.get_rng_state()
     scores = FineTune(fractions=(0.02, 1.0), **SHORT)(features)
-    assert scores.test["2pct_top1"] < scores.test["100pct_top1"]
     assert scores.test["100pct_top1"] > 90
     assert set(scores.predictions) == {"2pct", "100pct"}
     assert set(scores.test) == {"2pct_top1", "100pct_top1"}  # of two classes no top5
@@ -81,13 +80,13 @@ def test_fine_tune_learns_and_leaves_the_encoder_alone(data, encoder):
 
 def test_fine_tune_selects_on_validation_only(data, encoder):
     def figures(**changes: Split) -> Scores:
-        return FineTune(fractions=(1.0,), **SHORT)(features_of(encoder, replace(data, **changes)))
+        return FineTune(fractions=(1.0,), lr=(0.1, 1e-5), **SHORT)(features_of(encoder, replace(data, **changes)))
 
     other_test = figures(test=Split(data.test.image, 1 - data.test.label))
     assert other_test.val == figures().val
     assert other_test.test["100pct_top1"] < 10
     label = data.pretrain.label.clone()
-    label[:20] = 1 - label[:20]  # lies on the validation images alone: they choose the worst weights
+    label[:20] = 1 - label[:20]  # lies on the validation images alone: they choose the worst rate
     assert figures(pretrain=Split(data.pretrain.image, label)).test["100pct_top1"] < figures().test["100pct_top1"]
 
 
