@@ -35,8 +35,6 @@ class StepBatchNorm(BatchNorm):
             return super().forward(x)
         if world_size() == 1:
             return torch.cat([super(StepBatchNorm, self).forward(view) for view in x.chunk(self.n_views)])
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(self.n_views)
         x = self._shared(x)
         for layer in self.children():
             x = layer(x)
@@ -66,9 +64,11 @@ class StepBatchNorm(BatchNorm):
     @torch.no_grad()
     def _update_running_stats(self, mean: Tensor, variance: Tensor, n: float) -> None:
         """Of each view in turn, by (V, 1, C, ...) means and variances of n values."""
-        if self.running_mean is None or self.running_var is None:
+        if not self.track_running_stats:
             return
-        assert self.momentum is not None
+        assert self.running_mean is not None and self.running_var is not None
+        assert self.num_batches_tracked is not None and self.momentum is not None
+        self.num_batches_tracked.add_(self.n_views)
         # n / (n - 1): torch normalizes by the biased variance and remembers the unbiased one
         for running, statistic in ((self.running_mean, mean), (self.running_var, variance * n / (n - 1))):
             for view in statistic.to(running.dtype):

@@ -126,7 +126,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
     settings, step, loader = experiment.settings, experiment.step, experiment.loader
     start = ResumePoint(0, 0)
     if run.state is not None:
-        start = resume_point(run.state, epochs=settings.epochs, batches=len(loader))
+        start = resume_point(run.state)
     with stop_signals() as signals:
         log = StepLog(every=settings.log_every)
         checkpointer = Checkpointer(

@@ -73,8 +73,8 @@ class EMA(Average):
         self.protocol = f"weights of the teacher (EMA, momentum {momentum:g}, {schedule})"
         self.projector = copy.deepcopy(projector_of(head))
         self.network: nn.Module = nn.Sequential(self.encoder, self.projector).train().requires_grad_(False)
-        like = next(encoder.parameters(), None)
-        self.queue = Queue(queue, cast(int, head.dim), seed=seed, like=like) if queue else None
+        device = next((own.device for own in encoder.parameters()), None)
+        self.queue = Queue(queue, cast(int, head.dim), seed=seed).to(device) if queue else None
 
     def others(self, keys: Tensor, rows: Tensor | None) -> Others:
         """What the loss compares with, for keys (B, 2, D) of the images in these rows of the training data."""
@@ -116,23 +116,30 @@ class EMA(Average):
             self.queue.load_state_dict(state["queue"])
 
 
-class Queue:
+class Queue(nn.Module):
     """The newest K projections, with the label and the row of their images; at first random directions of neither.
 
     Args:
         size: K.
         dim: D.
         seed: of the random directions.
-        like: a tensor on the device.
+
+    Attributes:
+        z: (K, D) float32.
+        place: of the oldest, which is on the device too: nothing waits for it.
     """
 
-    def __init__(self, size: int, dim: int, *, seed: int, like: Tensor | None) -> None:
-        device = torch.device("cpu") if like is None else like.device
-        start = torch.randn(size, dim, generator=generator("cpu", seed, "queue"))
-        self.z = unit(start).to(device)  # (K, D) float32
-        self.label = torch.full((size,), -1, device=device)
-        self.rows = torch.full((size,), -1, device=device)
-        self.place = 0  # of the oldest
+    z: Tensor
+    label: Tensor
+    rows: Tensor
+    place: Tensor
+
+    def __init__(self, size: int, dim: int, *, seed: int) -> None:
+        super().__init__()
+        self.register_buffer("z", unit(torch.randn(size, dim, generator=generator("cpu", seed, "queue"))))
+        self.register_buffer("label", torch.full((size,), -1))
+        self.register_buffer("rows", torch.full((size,), -1))
+        self.register_buffer("place", torch.tensor(0))
 
     def put(self, keys: Tensor, label: Tensor, rows: Tensor) -> None:
         """Replace the oldest by keys (B, V, D) of images with label (B,) and rows (B,)."""
@@ -142,15 +149,7 @@ class Queue:
         places = (torch.arange(n, device=self.z.device) + self.place) % size
         for stored, value in zip((self.z, self.label, self.rows), values, strict=True):
             stored[places] = value[-n:].to(stored.dtype)
-        self.place = (self.place + n) % size
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"z": self.z, "label": self.label, "rows": self.rows, "place": self.place}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in ("z", "label", "rows"):
-            getattr(self, name).copy_(state[name])
-        self.place = state["place"]
+        self.place.add_(n).remainder_(size)
 
 
 def projector_of(head: nn.Module) -> nn.Module:

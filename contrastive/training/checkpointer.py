@@ -56,6 +56,11 @@ class Checkpointer(Hook):
         """Seconds spent on the run, in all sessions together."""
         return self.start.seconds + time.perf_counter() - self.since
 
+    @property
+    def age(self) -> float:
+        """Seconds since the last checkpoint."""
+        return time.perf_counter() - self.saved
+
     def on_start(self, training: Training) -> None:
         self.training = training
         self.since = self.saved = time.perf_counter()
@@ -78,7 +83,7 @@ class Checkpointer(Hook):
             if stops:
                 self.save(training.epoch, training.batch, wait=True)
         else:
-            is_due, stops = any_process(self.is_due(), is_pending)
+            is_due, stops = any_process(is_main() and self.age >= 60 * self.minutes, is_pending)
             if is_due or stops:
                 self.log.check(output)
                 self.save(training.epoch, training.batch, process_state(training.rng, self.log), wait=stops)
@@ -98,17 +103,13 @@ class Checkpointer(Hook):
             self.save(epochs, wait=ends)
         self.signals.check(elsewhere=stops)
 
-    def is_due(self) -> bool:
-        """Whether the clock asks the main process for a checkpoint inside an epoch."""
-        return is_main() and time.perf_counter() - self.saved >= 60 * self.minutes
-
     def is_due_after(self, epochs: int) -> bool:
         """Whether to save after so many whole epochs; every process must call this and gets the same answer."""
         if self.every != "auto":
             return epochs % int(self.every) == 0
         writer = self.training.run.writer
         took = 0.0 if writer is None else writer.seconds
-        (is_due,) = any_process(is_main() and time.perf_counter() - self.saved >= min(SOON, SHARE * took))
+        (is_due,) = any_process(is_main() and self.age >= min(SOON, SHARE * took))
         return is_due
 
     def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None, *, wait: bool = False) -> None:
@@ -179,21 +180,8 @@ def resume(state: dict[str, Any], step: TrainStep, hooks: Mapping[str, Hook]) ->
         ) from error
 
 
-def resume_point(state: dict[str, Any], *, epochs: int, batches: int) -> ResumePoint:
-    """Where a checkpoint goes on.
-
-    Args:
-        epochs: of the run.
-        batches: of an epoch.
-
-    Raises:
-        ConfigError: it lies outside of the run.
-    """
-    if state["epoch"] > epochs or state["batch"] > batches:
-        raise ConfigError(
-            f"the checkpoint is of epoch {state['epoch']}, batch {state['batch']}, and the run has {epochs} epochs of "
-            f"{batches} batches: try rerun=true to start it over"
-        )
+def resume_point(state: dict[str, Any]) -> ResumePoint:
+    """Where a checkpoint goes on."""
     processes = state["process"]
     process = processes[rank() % len(processes)] if processes else None  # of another number of processes: not exact
     return ResumePoint(state["epoch"], state["batch"], state["seconds"], process)

@@ -8,7 +8,6 @@ from torch import Tensor
 from torchvision.utils import make_grid
 
 from contrastive.evaluator.geometry import alignment, uniformity
-from contrastive.gathering import gather
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.seeding import generator
@@ -26,20 +25,13 @@ MAX_IMAGES = 1024  # images of a batch whose pairs are compared
 @torch.no_grad()
 def diagnose(objective: Objective, output: StepOutput) -> dict[str, float]:
     """Diagnostics of the last step, over the first 1,024 images of each batch that all processes hold together."""
-    main = first_images(output.main)
-    second = None if output.second is None else first_images(output.second)
+    main = gathered(output.main, MAX_IMAGES)
+    second = None if output.second is None else gathered(output.second, MAX_IMAGES)
     values = {f"pairs/{key}": value for key, value in geometry(main.outputs["projections"]).items()}
     values |= objective.diagnostics(main, second)
     if main.bias is not None:
         values["bias/conflicting_pairs"] = conflicting_pairs(main.label, main.bias)
     return {key: value.item() for key, value in values.items()}
-
-
-def first_images(batch: Embedded) -> Embedded:
-    """The first images of a batch that several processes share."""
-    outputs = {name: gather(value)[:MAX_IMAGES] for name, value in batch.outputs.items()}
-    bias, rows = (None if x is None else gather(x)[:MAX_IMAGES] for x in (batch.bias, batch.rows))
-    return Embedded(outputs, gather(batch.label)[:MAX_IMAGES], bias, rows, gathered(batch.others, MAX_IMAGES))
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ copied to where it reads them before each replay, and what a step decides on the
 """
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -81,33 +81,69 @@ class GraphedStep(TrainStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._captured: Captured | None = None
+        self._forget()
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self._forget()  # the optimizer's state lies elsewhere now
+
+    def _forget(self) -> None:
+        """Begin with the warm-up."""
+        self._n_run = 0
+        self._captured: tuple[torch.cuda.CUDAGraph, StepOutput] | None = None
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
-        if self._captured is None:
-            self._start(batch, generator)
-        assert self._captured is not None
+        if self._n_run == 0:
+            self._make_room(batch)
         for buffer, value in zip(tensors(self._batch), tensors(batch), strict=True):
             buffer.copy_(value)
         for buffer, group in zip(self._rates, self.optimizer.param_groups, strict=True):
             buffer.fill_(group["lr"])
         self._rng.set_state(generator.get_state())
-        output = self._captured(self._step)
+        output = self._warm_up() if self._n_run < WARM_UP else self._replay()
         generator.set_state(self._rng.get_state())
         return output._replace(loss=output.loss.clone(), grad_norm=output.grad_norm.clone())
 
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self._captured = None  # the optimizer's state lies elsewhere now
-
-    def _start(self, batch: Batch, generator: torch.Generator) -> None:
+    def _make_room(self, batch: Batch) -> None:
         """Make all that lies in fixed memory, but for weights and optimizer."""
         gc.collect()  # a step of an earlier run, which holds itself, would keep the memory of its graph
         device = batch.image.device
         self._batch = copied(batch)
         self._rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
-        self._rng = torch.Generator(device)
-        self._captured = Captured(self._rng)
+        self._rng, self._stream = torch.Generator(device), capture_stream(device)
+
+    def _warm_up(self) -> StepOutput:
+        """Run a step on the stream that will capture it: what torch keeps for each stream is there by then."""
+        self._n_run += 1
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            output = self._step()
+        torch.cuda.current_stream().wait_stream(self._stream)
+        return output
+
+    def _replay(self) -> StepOutput:
+        if self._captured is None:
+            self._captured = self._capture()
+        graph, output = self._captured
+        graph.replay()
+        return output
+
+    def _capture(self) -> tuple[torch.cuda.CUDAGraph, StepOutput]:
+        """Queue the kernels of a step without running them. A replay draws what the step would draw."""
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self._rng)
+        try:
+            # thread_local: another thread may be fetching the next batch
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                output = self._step()
+        except RuntimeError as error:
+            cause = error.__context__ or error  # the end of a broken capture raises once more
+            if isinstance(cause, torch.OutOfMemoryError):
+                raise cause from None
+            raise ConfigError(
+                f"the step cannot be captured as a CUDA graph ({str(cause).splitlines()[0]}): try graphs=false"
+            ) from error
+        return graph, output
 
     def _step(self) -> StepOutput:
         """`TrainStep` on what lies in fixed memory; the optimizer keeps its own hyperparameters."""
@@ -122,53 +158,6 @@ class GraphedStep(TrainStep):
         finally:
             for group, values in zip(groups, own, strict=True):
                 group.update(values)
-
-
-class Captured:
-    """`captured(step)` runs a step in its first `WARM_UP` calls, then captures it, once, and replays it in all others.
-
-    Args:
-        generator: of the step's random numbers. A replay draws what the step would draw, and moves the generator on.
-    """
-
-    def __init__(self, generator: torch.Generator) -> None:
-        self.generator, self.stream = generator, capture_stream(generator.device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.n_run = 0
-
-    def __call__(self, step: Callable[[], StepOutput]) -> StepOutput:
-        if self.n_run < WARM_UP:
-            self.n_run += 1
-            return self._run(step)
-        if self.graph is None:
-            self.graph, self.output = self._capture(step)
-        self.graph.replay()
-        return self.output
-
-    def _run(self, step: Callable[[], StepOutput]) -> StepOutput:
-        """Run it on the stream that will capture it: what torch keeps for each stream is there by then."""
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            output = step()
-        torch.cuda.current_stream().wait_stream(self.stream)
-        return output
-
-    def _capture(self, step: Callable[[], StepOutput]) -> tuple[torch.cuda.CUDAGraph, StepOutput]:
-        """Queue the kernels of a step without running them."""
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.generator)
-        try:
-            # thread_local: another thread may be fetching the next batch
-            with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
-                output = step()
-        except RuntimeError as error:
-            cause = error.__context__ or error  # the end of a broken capture raises once more
-            if isinstance(cause, torch.OutOfMemoryError):
-                raise cause from None
-            raise ConfigError(
-                f"the step cannot be captured as a CUDA graph ({str(cause).splitlines()[0]}): try graphs=false"
-            ) from error
-        return graph, output
 
 
 @cache

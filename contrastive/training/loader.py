@@ -89,7 +89,7 @@ class Loader:
         rng = generator("cpu", self.seed, "noise", number)  # on the CPU: the same noise on every device
         if not self.split.keyed:
             for _ in range(start):
-                self.noise.skip(self.batch_size, rng)
+                self.noise.draw(self.batch_size, rng)
         rows = self.shard.of(self.batch_size)
         pairs = zip(self._second_indices(number, start), self._main_indices(number, start), strict=False)
         for i, (second, index) in enumerate(pairs, start):
@@ -97,7 +97,7 @@ class Loader:
                 rng = generator("cpu", self.seed, "noise", number, i)
             index = index[rows]
             batch, extent = self.split.for_views(index)
-            source = self.noise(batch, self.batch_size, self.shard, rng) if self.noise.active else None
+            source = self.noise(batch, self.batch_size, self.shard, rng)
             yield Batch(batch.image, batch.label, batch.bias, source, self._plain(second), index, extent)
 
     def _main_indices(self, number: int, start: int) -> Iterator[Tensor]:
@@ -263,14 +263,13 @@ class ViewNoise:
             raise ConfigError("noise_frac needs a label for every training image and two classes: try noise_frac=0")
         self.split, self.noise_frac, self.blur_frac = split, noise_frac, blur_frac
 
-    @property
-    def active(self) -> bool:
-        return self.noise_frac > 0 or self.blur_frac > 0
-
-    def __call__(self, batch: Split, n: int, shard: Shard, generator: torch.Generator) -> Tensor:
-        """Source images of view 1 for this process's part of a batch of n images; drawn for the whole batch."""
+    def __call__(self, batch: Split, n: int, shard: Shard, generator: torch.Generator) -> Tensor | None:
+        """Source images of view 1 for this process's part of a batch of n images, drawn for the whole batch; None
+        without noise."""
         image, device, rows = batch.image, batch.image.device, shard.of(n)
-        noise, draws, blur = self._draw(n, generator)
+        noise, draws, blur = self.draw(n, generator)
+        if noise is None and blur is None:
+            return None
         if noise is not None and draws is not None:
             hit, draws = move(noise[rows], device), move(draws[rows], device)
             other_class = self.split.label[draws] != batch.label[:, None]
@@ -281,11 +280,7 @@ class ViewNoise:
             image = torch.where(move(blur[rows], device)[:, None, None, None], blur_uint8(image), image)
         return image
 
-    def skip(self, n: int, generator: torch.Generator) -> None:
-        """Move the generator on as a batch of n images does."""
-        self._draw(n, generator)
-
-    def _draw(self, n: int, generator: torch.Generator) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """For n images: which show another one, (n, TRIES) candidates for it, and which are blurred."""
         noise, draws, blur = None, None, None
         if self.noise_frac > 0:

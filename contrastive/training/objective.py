@@ -175,15 +175,8 @@ class Objective(nn.Module):
         if world_size() == 1:
             return batch
         names = sorted({term.input for term in terms})  # every process must gather in the same order
-        outputs = {name: gather(widen(batch.outputs[name])) for name in names}
-        reads_index = any(term.reads_index for term in terms)
-        return Embedded(
-            outputs,
-            gather(batch.label),
-            None if batch.bias is None else gather(batch.bias),
-            gather(batch.rows) if reads_index and batch.rows is not None else None,
-            gathered(batch.others),
-        )
+        rows = batch.rows if any(term.reads_index for term in terms) else None
+        return gathered(batch._replace(outputs={name: widen(batch.outputs[name]) for name in names}, rows=rows))
 
     def _with_logits(self, batch: Embedded, terms: list[Loss]) -> Embedded:
         """The batch with logits among its outputs if one of the terms reads them."""
@@ -194,7 +187,9 @@ class Objective(nn.Module):
             return batch._replace(outputs={**batch.outputs, "logits": self.classifier(widen(h))})
 
 
-def gathered(others: Others, first: int | None = None) -> Others:
-    """What the images of all processes are compared with, or the first of them."""
-    keys, ids = (None if x is None else gather(x)[:first] for x in (others.keys, others.ids))
-    return others._replace(keys=keys, ids=ids)
+def gathered(batch: Embedded, first: int | None = None) -> Embedded:
+    """A batch that several processes share, or its first images."""
+    optional = (batch.bias, batch.rows, batch.others.keys, batch.others.ids)
+    bias, rows, keys, ids = (None if x is None else gather(x)[:first] for x in optional)
+    outputs = {name: gather(value)[:first] for name, value in batch.outputs.items()}
+    return Embedded(outputs, gather(batch.label)[:first], bias, rows, batch.others._replace(keys=keys, ids=ids))

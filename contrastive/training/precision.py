@@ -18,13 +18,11 @@ def choose(precision: str, device: torch.device) -> str:
     `tf32` is torch's own default, which on a device without TF32 is fp32. On Apple's GPU all is fp32.
 
     Raises:
-        ConfigError: fp16 without a GPU of NVIDIA, or bf16 on Apple's.
+        ConfigError: fp16 without a GPU of NVIDIA.
     """
     if precision == "fp16" and device.type != "cuda":
         raise ConfigError("fp16 needs a GPU of NVIDIA: try precision=auto")
     if device.type == "mps":
-        if precision == "bf16":
-            raise ConfigError("Apple's GPU is used in float32: try precision=auto, or device=cpu")
         return "fp32"
     is_ampere = device.type == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE
     if precision == "tf32":

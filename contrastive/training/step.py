@@ -126,10 +126,9 @@ class TrainStep:
             images[1] = batch.view1_source
         n = len(batch.image) * shard().world_size
         parameters = self.augmentation.draw(self.n_views * n, *self._sides(batch), generator)
-        if shard().world_size > 1:
-            parameters = {
-                name: {key: self._local(value, n) for key, value in drawn.items()} for name, drawn in parameters.items()
-            }
+        parameters = {
+            name: {key: self._local(value, n) for key, value in drawn.items()} for name, drawn in parameters.items()
+        }
         views = self._augment(torch.cat(images), parameters)
         return views.view(self.n_views, len(batch.image), *views.shape[1:])
 

@@ -119,7 +119,7 @@ def test_a_loss_against_a_queue_alone_is_moco_v2():
 
 
 def test_a_queue_is_written_round_and_keeps_the_newest():
-    queue = Queue(5, 3, seed=0, like=None)
+    queue = Queue(5, 3, seed=0)
     torch.testing.assert_close(queue.z.norm(dim=1), torch.ones(5))
     keys = unit(torch.randn(4, 2, 3))
     queue.put(keys[:2], torch.tensor([7, 8]), torch.tensor([70, 80]))
