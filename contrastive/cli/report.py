@@ -1,18 +1,18 @@
-"""Tables and pages of finished runs.
+"""Print a table of finished runs for each dataset, a row for runs that differ in nothing but the seed.
 
-    python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--against ROW] [--format md|csv|latex]
-    python -m contrastive report page OUT.html FOLDER ...   one file with tables and curves
+    python -m contrastive report outputs/digits --metric linear_top1 knn_top1 --against nt_xent
 
-`table` may be left out. python -m contrastive report COMMAND --help lists what a command takes.
+A row is named by the overrides that were typed, method first; those that all rows share stand once above the table.
+Metrics of later evaluations stand beside those of the run; on another dataset they are called dataset:metric. The CSV
+has every metric, and the settings in columns, too. On data with bias labels the worst (class, bias) group stands beside
+the others; knn_aligned_top1, knn_conflicting_top1, knn_group_mean_top1 and knn_top1/CLASS/BIAS are shown by --metric.
+With --against ROW every other row is judged against that one.
 """
 
-import argparse
-import inspect
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.report import page
 from contrastive.report.facts import metric_column, section_grid, section_text, split_of
 from contrastive.report.frame import Frame, add_metrics, read_frame
 from contrastive.report.grid import N_COLUMNS, Column, Grid, as_csv
@@ -20,30 +20,17 @@ from contrastive.report.judge import effects_against
 from contrastive.text import counted, printable, show
 
 
-def add_folders(parser: argparse.ArgumentParser) -> None:
+@answering
+def main(words: list[str]) -> int:
+    """Print the tables; returns the exit code."""
+    parser = Parser("report", __doc__)
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER",
                         help="folders of runs, or tables (JSON); default: outputs")  # fmt: skip
-
-
-def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    add_folders(parser)
     parser.add_argument("--format", choices=("md", "csv", "latex"), default="md")
     add_metrics(parser)
-    parser.add_argument(
-        "--sort", metavar="METRIC", help="best first by the mean of this metric, such as val/linear_top1"
-    )
+    parser.add_argument("--sort", metavar="METRIC", help="best first by the mean of this metric, as val/linear_top1")
     parser.add_argument("--against", metavar="ROW", help="judge every other row against this one, such as nt_xent")
-
-
-def print_table(arguments: argparse.Namespace) -> int:
-    """Print a table of finished runs for each dataset, a row for runs that differ in nothing but the seed.
-
-    A row is named by the overrides that were typed, method first; those that all rows share stand once above the table.
-    Metrics of later evaluations stand beside those of the run; on another dataset they are called dataset:metric. The
-    CSV has every metric, and the settings in columns, too. On data with bias labels the worst (class, bias) group
-    stands beside the others; knn_aligned_top1, knn_conflicting_top1, knn_group_mean_top1 and knn_top1/CLASS/BIAS are
-    shown by --metric. With --against ROW every other row is judged against that one.
-    """
+    arguments = parser.parse_args(words)
     frame, against = read_frame(arguments.folders), arguments.against
     by = frame.metric(arguments.sort) if arguments.sort else None
     columns = frame.chosen(arguments.metric) if arguments.metric else []
@@ -66,8 +53,8 @@ def print_table(arguments: argparse.Namespace) -> int:
             show(section_text(name, ordered, metrics, more=more))
             if against in ordered.shown().values():
                 show(effects_text(ordered, metrics, against))
-    if arguments.format == "md":
-        print_notes(frame)
+    if arguments.format == "md" and frame.notes:  # what is not counted
+        show("\n" + "\n".join(map(printable, frame.notes)))
     return 0
 
 
@@ -100,25 +87,3 @@ def frame_csv(frame: Frame, metrics: list[str]) -> str:
         figures = [metric_column(section, metric, names) for metric in metrics]
         grids.append(Grid([*(Column(key, own) for key, own in columns.items()), *figures]))
     return as_csv(*grids)
-
-
-def print_notes(frame: Frame) -> None:
-    """What is not counted, below the tables."""
-    if frame.notes:
-        show("\n" + "\n".join(map(printable, frame.notes)))
-
-
-COMMANDS = {"table": (add_table_arguments, print_table), "page": (page.add_arguments, page.run)}
-
-
-@answering
-def main(words: list[str]) -> int:
-    """Run a command and return the exit code; words that begin with none are those of `table`."""
-    if words in (["-h"], ["--help"]):
-        print(__doc__.strip())
-        return 0
-    name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
-    add_arguments, run = COMMANDS[name]
-    parser = Parser(f"report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))
-    add_arguments(parser)
-    return run(parser.parse_args(rest))

@@ -106,7 +106,7 @@ def sweep_table(runs: Mapping[Run, str]) -> str:
     except ConfigError as error:  # they ran: what their folders hold besides is no failure of the sweep
         return "\n".join([str(error), *failures])
     folder = as_typed(Path(os.path.commonpath(finished)))
-    more = f"{command('python')} -m contrastive report table {folder} --metric all"
+    more = f"{command('python')} -m contrastive report {folder} --metric all"
     sections = [
         section_text(name, section, section.chosen(None), more=more) for name, section in frame.sections.items()
     ]

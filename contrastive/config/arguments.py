@@ -16,7 +16,7 @@ class Parser(ArgumentParser):
     """A parser that keeps the lines of its description, and whose errors are one sentence.
 
     Args:
-        command: as it is typed after `python -m contrastive`, such as `report table`.
+        command: as it is typed after `python -m contrastive`, such as `report`.
         description: one sentence, and what else there is to say.
         usage: the words after the command; that of argparse if None.
 

@@ -2,10 +2,9 @@
 
 FOLDER is any folder with finished runs. --metric chooses the columns.
 
-    contrastive page page.html outputs
+    python -m contrastive page page.html outputs
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from contrastive.config.arguments import html_file
+from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -29,16 +28,15 @@ from contrastive.text import counted, show
 Record = dict[str, Any]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", nargs="?", type=html_file, metavar="OUT.html", help="the file to write")
-    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="folders of finished runs")
+@answering
+def main(words: list[str]) -> int:
+    """Write the page, print its path; returns the exit code."""
+    parser = Parser("page", __doc__)
+    parser.add_argument("out", type=html_file, metavar="OUT.html", help="the file to write")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folders of finished runs")
     add_metrics(parser)
     parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    if not arguments.folders:
-        raise ConfigError("a page needs a file to write and runs to show: try contrastive page page.html outputs")
+    arguments = parser.parse_args(words)
     records, notes = runs_records(arguments.folders, arguments.metric)
     charts = chart_module()
     text = document([section(record, charts) for record in records], charts, static=arguments.static)

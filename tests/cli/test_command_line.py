@@ -174,7 +174,7 @@ def test_every_command_knows_components_of_ones_own(tmp_path):
     later = module("evaluate", str(mine), "--config-dir", "mine", "evaluator=rank", cwd=tmp_path)
     assert f"{result['test']['rank']:.2f}" in later.stdout and "rank as recorded" in later.stdout, later.stderr
     swept = program("-m", "hydra/launcher=basic", *words, "seed=0,1", cwd=tmp_path)
-    told = module("report", "table", "outputs", "--metric", "rank", cwd=tmp_path)
+    told = module("report", "outputs", "--metric", "rank", cwd=tmp_path)
     assert "mean ± std" in swept.stdout and "| rank" in told.stdout, told.stderr
     table = [str(ROOT / "scripts/reproduce_table.py"), "digits", "--seeds", "1", *words]
     reproduced = forked.run(table, cwd=tmp_path, env=ONE_THREAD)

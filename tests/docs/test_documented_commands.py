@@ -14,7 +14,7 @@ from tests.helpers import ROOT, TINY, compose_settings
 
 pytestmark = pytest.mark.slow
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TYPED = re.compile(r"contrastive (evaluate|verify|export|report) ([^`\n]*)")
+TYPED = re.compile(r"contrastive (evaluate|verify|export|report|page) ([^`\n]*)")
 RUNS = {f"outputs/digits/{loss}/default/seed=0": loss for loss in ("debiased_pos", "nt_xent")}
 STUDIES = str(ROOT / "studies")
 STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at hand
@@ -47,7 +47,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_commands_are_found() -> None:
-    assert {name for name, _ in DOCUMENTED} == {"evaluate", "verify", "export", "report"}
+    assert {name for name, _ in DOCUMENTED} == {"evaluate", "verify", "export", "report", "page"}
     assert len(DOCUMENTED) > 15
 
 

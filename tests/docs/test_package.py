@@ -51,7 +51,7 @@ def test_a_loss_loads_torch_and_numpy_and_nothing_of_a_training(tmp_path):
         "safetensors",
     }
     folders = {name.split(".")[1] for name in modules if name.startswith("contrastive.")}
-    assert folders == {"errors", "gathering", "loss", "once", "pairs", "types"}
+    assert folders == {"errors", "gathering", "loss", "pairs", "types"}
 
 
 @pytest.mark.parametrize("group", ["loss", "regularizer"])

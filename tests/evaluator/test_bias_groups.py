@@ -114,23 +114,23 @@ def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_p
         ]
         for width in WIDTHS
     }  # fmt: skip
-    assert main(["table", str(folder)]) == 0
+    assert main([str(folder)]) == 0
     assert cells(capsys.readouterr().out)["runs"] == [
         "knn_top1", "knn_worst_group_top1", "linear_top1", "linear_worst_group_top1",
     ]  # fmt: skip
-    assert main(["table", str(folder), "--metric", "linear_conflicting_top1", asked]) == 0
+    assert main([str(folder), "--metric", "linear_conflicting_top1", asked]) == 0
     table = cells(capsys.readouterr().out)
     assert table["runs"] == ["linear_conflicting_top1", asked]
     assert {width: table[f"nt_xent encoder.width={width}"][1] for width in WIDTHS} == {
         w: spread(own) for w, own in values.items()
     }
     first, second = (f"nt_xent encoder.width={width}" for width in WIDTHS)
-    assert main(["table", str(folder), "--metric", asked, "--against", first]) == 0
+    assert main([str(folder), "--metric", asked, "--against", first]) == 0
     judged = cells(capsys.readouterr().out)
     assert judged[f"against {first}"] == [asked]
     difference = mean(values[WIDTHS[1]]) - mean(values[WIDTHS[0]])
     assert judged[second][-1].startswith(f"{difference:+.2f}")
-    assert main(["table", str(folder), "--metric", "nope"]) == 2
+    assert main([str(folder), "--metric", "nope"]) == 2
     said = capsys.readouterr().err
     assert "known are knn_top1, knn_worst_group_top1, linear_top1," in said and "try knn_top1" in said
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from contrastive.cli.look import main as look
-from contrastive.cli.report import main as report
 from contrastive.gallery.run import run_page
+from contrastive.report.page import main as page
 from contrastive.run.run import read_run
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ CHARTS = {"look": 0, "run": 4, "results": 2}  # of each page
 def pages(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     assert look(["dataset=biased_digits", "dataset.size=8", "-o", str(folder / "look.html")]) == 0
-    assert report(["page", str(folder / "results.html"), str(runs[0].parent)]) == 0
+    assert page([str(folder / "results.html"), str(runs[0].parent)]) == 0
     (folder / "run.html").write_text(run_page(read_run(runs[0]), device="cpu"))
     return {name: folder / f"{name}.html" for name in CHARTS}
 

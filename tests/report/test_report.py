@@ -104,16 +104,16 @@ def test_maps_drawn_with_the_seed_share_a_row(tmp_path):
 def test_a_table_in_every_format(tmp_path, capsys):
     for loss, seed, knn in (("Bad", 0, 50.0), ("Bad", 1, 54.0), ("Good", 0, 60.0)):
         save_run(tmp_path / loss / str(seed), data="d", knn=knn, seed=seed, loss={"_target_": f"x.{loss}"})
-    assert main(["table", str(tmp_path), "--sort", "knn_top1"]) == main([str(tmp_path)]) == 0
+    assert main([str(tmp_path), "--sort", "knn_top1"]) == main([str(tmp_path)]) == 0
     by_metric, by_name = capsys.readouterr().out.split("y: test split")[1:]
     assert by_metric.index("| good") < by_metric.index("| bad  | 52.00 ± 2.83 (2)")
     assert by_name.index("| bad") < by_name.index("| good")
-    assert main(["table", str(tmp_path), "--format", "csv"]) == 0
+    assert main([str(tmp_path), "--format", "csv"]) == 0
     bad, good = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (bad["dataset"], bad["runs"], bad["loss._target_"], good["runs"]) == ("y", "bad", "x.Bad", "good")
     assert (float(bad["knn_top1"]), float(bad["knn_top1_std"]), bad["knn_top1_n"]) == (52, 2.8284, "2")
     assert (good["knn_top1_std"], good["knn_top1_n"]) == ("", "1")
-    assert main(["table", str(tmp_path), "--format", "latex"]) == 0
+    assert main([str(tmp_path), "--format", "latex"]) == 0
     latex = capsys.readouterr().out
     assert r"bad & 52.00 $\pm$ 2.83 (2)" in latex
     assert r"good & 60.00 (1) & 61.00 (1) \\" in latex  # a single seed is not the best
@@ -122,14 +122,14 @@ def test_a_table_in_every_format(tmp_path, capsys):
     assert latex.count(r"\label{tab:y}") == latex.count(r"\toprule") == 1
     (caption,) = re.findall(r"\\caption\{(.*)\}", latex)
     assert len(caption) < 120
-    assert main(["table", str(tmp_path), "--sort", "nope"]) == 2
+    assert main([str(tmp_path), "--sort", "nope"]) == 2
     assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
 
 
 ESCAPE, TITLE = "\x1b[31mred", "\x1b]0;owned\x07"
 
 
-@pytest.mark.parametrize("words", [["table"], ["table", "--format=csv"], ["table", "--format=latex"]])
+@pytest.mark.parametrize("words", [[], ["--format=csv"], ["--format=latex"]])
 def test_names_of_strangers_send_nothing_to_the_terminal(words, tmp_path, capsys):
     for name in (TITLE, "again"):  # the second is left out, and named
         save_run(tmp_path / name, data="d", knn=1.0, device=ESCAPE, loss={"_target_": f"x.{ESCAPE}", "k": "\n| forged"})
@@ -147,8 +147,8 @@ def test_a_comparison_and_a_finished_run_send_nothing_to_the_terminal(tmp_path, 
     for k in (1, 2):
         save_run(tmp_path / f"{TITLE}{k}", data="d", knn=1.0, loss={"_target_": f"x.{ESCAPE}", "k": k})
     first, second = read_frame([tmp_path]).shown().values()
-    assert main(["table", str(tmp_path), "--against", first]) == 0
-    assert main(["table", str(tmp_path), "--against", ESCAPE]) == 2
+    assert main([str(tmp_path), "--against", first]) == 0
+    assert main([str(tmp_path), "--against", ESCAPE]) == 2
     assert second != first
     result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}, "classes": []}}
     show(already_done(Run(path=tmp_path / TITLE, result=result)))
@@ -168,7 +168,7 @@ def test_a_spreadsheet_computes_nothing(tmp_path, capsys):
     save_run(tmp_path / "b", data="d", knn=-2.0, loss={"_target_": "x.y", "k": "-3"})
     found = read_result(tmp_path / "a")
     write_result(tmp_path / "a", {**found, "test": {**found["test"], "=HYPERLINK(1)": 3.0}})
-    assert main(["table", str(tmp_path), "--format", "csv"]) == 0
+    assert main([str(tmp_path), "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     cells = [cell for row in rows for pair in row.items() for cell in pair]
     assert not [cell for cell in cells if cell.startswith(("=", "@"))]

@@ -12,6 +12,7 @@ from contrastive.cli.report import main
 from contrastive.files import file_hash
 from contrastive.report.frame import read_frame
 from contrastive.report.judge import judge
+from contrastive.report.page import main as page
 from contrastive.run.files import ENCODER, read_result, write_evaluation, write_result
 from contrastive.text import pack_bits
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
@@ -77,7 +78,7 @@ def test_runs_that_hold_images_out_are_read_on_these(tmp_path, capsys):
     assert "known are val/knn_top1, val/knn_top5: try val/knn_top1" in capsys.readouterr().err
     assert main([str(tmp_path), "--format", "latex", "--metric", "val/knn_top1"]) == 0
     assert "over seeds (n), validation images, accuracies" in capsys.readouterr().out
-    assert main(["page", str(tmp_path / "p.html"), str(tmp_path)]) == 0
+    assert page([str(tmp_path / "p.html"), str(tmp_path)]) == 0
     assert "Validation images" in (tmp_path / "p.html").read_text()
 
 

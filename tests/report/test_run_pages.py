@@ -9,6 +9,7 @@ import yaml
 
 from contrastive.cli.report import main
 from contrastive.errors import ConfigError
+from contrastive.report.page import main as page
 from contrastive.report.page import runs_records
 from scripts.figures import tsne_map
 from tests.helpers import TINY, program
@@ -57,7 +58,7 @@ def test_a_map_builds_nothing_else_that_a_run_names(folder, tmp_path, monkeypatc
 
 def test_page_of_runs(folder, tmp_path):
     pytest.importorskip("vl_convert")
-    assert main(["page", str(tmp_path / "out.html"), str(folder)]) == 0
+    assert page([str(tmp_path / "out.html"), str(folder)]) == 0
     text = (tmp_path / "out.html").read_text()
     titles = re.findall(r"<h3>(.*?)</h3>", text)
     assert titles == ["Figures", "Curves"]
@@ -88,11 +89,11 @@ def test_a_damaged_or_changed_log_is_said(folder, tmp_path, capsys):
     run = next((tmp_path / "outputs").rglob("seed=0"))
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text("".join(lines[:-1]))
-    words = ["page", str(tmp_path / "out.html"), str(tmp_path / "outputs")]
-    assert main(words) == 0
+    words = [str(tmp_path / "out.html"), str(tmp_path / "outputs")]
+    assert page(words) == 0
     assert "metrics.jsonl was changed after the run" in capsys.readouterr().err
     (run / "metrics.jsonl").write_text("".join(lines[:-1])[:-9] + lines[-1])
-    assert main(words) == 2
+    assert page(words) == 2
     said = capsys.readouterr().err
     assert "metrics.jsonl is damaged (" in said
     assert ": try rerun=true" in said
