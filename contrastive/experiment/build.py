@@ -4,15 +4,12 @@ Settings that can be refused without data are refused before any is loaded.
 """
 
 import hashlib
-import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
@@ -20,36 +17,37 @@ from contrastive.average.base import Average
 from contrastive.config.identity import CHANGES_TRAINING
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_components
-from contrastive.dataset.splits import fingerprint, judged_on_training
-from contrastive.distributed.process import main_process_first, shard
+from contrastive.distributed.process import shard
 from contrastive.encoder._trained import rates
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
-from contrastive.experiment.bias_from import with_bias_from
+from contrastive.evaluator.linear import Standardizer, fit_logistic, logits
 from contrastive.experiment.components import (
     build_augmentation,
-    build_chosen,
-    build_data,
     build_encoder,
     build_evaluators,
     build_hooks,
     build_loss,
+    build_one,
     build_optimizer,
     check_batch,
     check_encoder_output,
     image_size,
     input_channels,
     instantiate_node,
+    load_data,
 )
+from contrastive.experiment.encoder import load_encoder
 from contrastive.experiment.machine import check_room, choose_compile, is_resident, pays_to_compile, start_device
-from contrastive.listing.places import Place, places
+from contrastive.listing.places import Place
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path
-from contrastive.seeding import derive
+from contrastive.seeding import derive, generator
 from contrastive.teacher.ema import EMA
 from contrastive.text import counted
 from contrastive.training import precision as precisions
+from contrastive.training.features import extract
 from contrastive.training.graph import GraphedStep, choose_graphs
 from contrastive.training.hook import Hook
 from contrastive.training.loader import Loader
@@ -57,6 +55,8 @@ from contrastive.training.objective import Objective
 from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
 from contrastive.types import Data, Split
+
+FOLDS, L2, MAX_ITER = 5, 1e-2, 100  # of the probe whose predictions are bias labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,31 +136,27 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         settings.graphs, device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk,
         optimizer=parts.trial, made_of=parts.of_a_step(settings),
     )  # fmt: skip
-    # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
-    with nullcontext() if "cache" in settings.dataset else main_process_first():
-        data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
+    data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
     parts = fitting(parts, data, settings)
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
-    side = check_sizes(parts, data)
     for group, term in zip(("loss", "regularizer"), parts.terms, strict=False):
         check_batch(term, settings, group, train)
-    objective = build_objective(parts, data, train)
+    dims = {"feature_dim": cast(int, parts.encoder.dim), "projection_dim": cast(int, parts.head.dim)}
+    objective = Objective(parts.loss, parts.regularizer, train=train, n_classes=len(data.classes), **dims)
     second = objective.second_batch_size(settings.batch_size)
     if not (is_streaming := not is_resident(data, device, settings.resident)):
         data = data.to(device)
         train = replace(data.pretrain, bias=None if train.bias is None else train.bias.to(device))
-    loader = build_loader(settings, train, second=second, device=device, streaming=is_streaming)
-    if compiled == "augmentation":
-        n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
-        compiled = pays_to_compile(n_views, side) or compiled
-    step = build_step(
-        settings, parts, objective, data,
-        second=second, device=device, precision=precision, compiled=compiled, graphs=graphs,
+    loader = Loader(
+        train, batch_size=settings.batch_size, seed=settings.seed, sampler=settings.sampler,
+        noise_frac=settings.noise_frac, blur_frac=settings.blur_frac, second_batch_size=second,
+        device=device, streaming=is_streaming, shard=shard(),
     )  # fmt: skip
+    step = build_step(settings, parts, objective, data, loader, precision=precision, compiled=compiled, graphs=graphs)
     teacher = cast(EMA | None, step.teacher)
     is_evaluated = teacher is not None and teacher.evaluated
-    average = teacher if is_evaluated else build_chosen("average", settings.average, Average, encoder=step.encoder)
+    average = teacher if is_evaluated else build_one("average", settings.average, Average, encoder=step.encoder)
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
@@ -178,27 +174,24 @@ def build_parts(settings: Settings) -> Parts:
     check_components(settings.to_dict())
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = build_loss(settings.loss)
-    regularizer = build_chosen("regularizer", settings.regularizer, Loss)
-    before: dict[str, Any] = {
-        "augmentation": build_augmentation(settings),
-        "schedule": instantiate_node(settings.schedule),
-        "evaluators": build_evaluators(settings.evaluator),
-        "hooks": build_hooks("hook", settings.hook),
-        "trackers": build_hooks("tracker", settings.tracker),
-    }
+    regularizer = build_one("regularizer", settings.regularizer, Loss)
     for group, term in (("loss", loss), ("regularizer", regularizer)):
         if term is not None:
             term.check_config(batch_size=settings.batch_size)
             check_batch(term, settings, group)
     n_channels = input_channels(settings.encoder)
     encoder, head = build_networks(settings, n_channels)
-    trial = build_optimizer(settings.optimizer, [[nn.Parameter(torch.zeros(1))]])
-    build_chosen("average", settings.average, Average, encoder=nn.Identity())
+    build_one("average", settings.average, Average, encoder=nn.Identity())
     check_teacher(build_teacher(settings, encoder, head), loss, settings)
     if settings.bias_from is not None:
         weights_path(settings.bias_from)
-    networks: dict[str, Any] = {"encoder": encoder, "head": head, "n_channels": n_channels}
-    return Parts(loss=loss, regularizer=regularizer, trial=trial, **networks, **before)
+    return Parts(
+        loss=loss, regularizer=regularizer, encoder=encoder, head=head, n_channels=n_channels,
+        augmentation=build_augmentation(settings), schedule=instantiate_node(settings.schedule),
+        evaluators=build_evaluators(settings.evaluator), hooks=build_hooks("hook", settings.hook),
+        trackers=build_hooks("tracker", settings.tracker),
+        trial=build_optimizer(settings.optimizer, [[nn.Parameter(torch.zeros(1))]]),
+    )  # fmt: skip
 
 
 def build_networks(settings: Settings, channels: int) -> tuple[nn.Module, nn.Module]:
@@ -209,32 +202,27 @@ def build_networks(settings: Settings, channels: int) -> tuple[nn.Module, nn.Mod
 
 
 def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
-    """The parts for images of these channels: networks that were built for others are built again.
+    """The parts for these images: networks that were built for other channels are built again.
 
     Raises:
-        ConfigError: the number of channels is set, or that of `encoder.weights`, or an operation has no meaning for it.
+        ConfigError: the number of channels is set, or that of `encoder.weights`, an operation has no meaning for it, or
+            the encoder cannot take the images or views of them.
     """
     channels, taken = data.n_channels, parts.n_channels
     if isinstance(parts.augmentation, Compose):
         parts.augmentation.check_channels(channels)
-    if channels == taken:
-        return parts
-    if settings.encoder.get("in_channels") is not None or settings.encoder.get("weights") is not None:
-        raise ConfigError(
-            f"the encoder takes images of {counted(taken, 'channel')} and these have {channels}: "
-            f"try encoder.in_channels=null encoder.weights=null, or images of {counted(taken, 'channel')}"
-        )
-    encoder, head = build_networks(settings, channels)
-    return replace(parts, encoder=encoder, head=head, n_channels=channels)
-
-
-def check_sizes(parts: Parts, data: Data) -> int:
-    """Refuse images, or views of them, that the encoder cannot take; returns the side of a view in pixels."""
+    if channels != taken:
+        if settings.encoder.get("in_channels") is not None or settings.encoder.get("weights") is not None:
+            raise ConfigError(
+                f"the encoder takes images of {counted(taken, 'channel')} and these have {channels}: "
+                f"try encoder.in_channels=null encoder.weights=null, or images of {counted(taken, 'channel')}"
+            )
+        encoder, head = build_networks(settings, channels)
+        parts = replace(parts, encoder=encoder, head=head, n_channels=channels)
     height, width = data.pretrain.image.shape[-2:]
-    side = parts.augmentation.output_size(height, width)[0]
-    for pixels in {width, side}:
-        check_encoder_output(parts.encoder, pixels, data.n_channels)
-    return side
+    for pixels in {width, parts.augmentation.output_size(height, width)[0]}:
+        check_encoder_output(parts.encoder, pixels, channels)
+    return parts
 
 
 def train_split(data: Data, settings: Settings, *, device: torch.device) -> tuple[Split, dict[str, str]]:
@@ -247,33 +235,57 @@ def train_split(data: Data, settings: Settings, *, device: torch.device) -> tupl
     return train, {"bias_labels": hashlib.sha256(train.bias.numpy().tobytes()).hexdigest()}
 
 
-def build_objective(parts: Parts, data: Data, train: Split) -> Objective:
-    """The terms, prepared for the training images and the networks."""
-    encoder = parts.encoder
-    return Objective(
-        parts.loss,
-        parts.regularizer,
-        train=train,
-        n_classes=len(data.classes),
-        feature_dim=cast(int, encoder.dim),
-        projection_dim=cast(int, parts.head.dim),
-    )
+def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device: torch.device) -> Split:
+    """The training images with bias labels, and with features that show the bias, from the encoder of a run.
+
+    Nothing else sees them: evaluators keep the bias labels of the data, if it has any.
+
+    Args:
+        run: its directory, or its encoder.safetensors: a model that leans on the bias, such as a short supervised run.
+        kind: the bias label of an image. `predictions`: the class that a linear probe on the run's features gives it,
+            fitted on the other four fifths of the images (after Zhang et al. 2022, Correct-n-Contrast, who take those
+            of the network itself). `errors`: whether that class is wrong (after Liu et al. 2021, JTT). `clusters`: one
+            of as many k-means clusters of the features as there are classes, by scikit-learn.
+        n_classes: C.
+
+    Returns:
+        `train` with `bias` (N,) and `bias_features` (N, F) float32 of length 1, on the CPU; but for clusters also with
+        `mistaken` (N,), where the predicted class is wrong.
+
+    Raises:
+        ConfigError: no such run, or images without a label, which predictions need.
+    """
+    if kind != "clusters" and (train.label < 0).any():
+        raise ConfigError("bias_from needs labeled images, and some have no label: try bias_as=clusters")
+    encoder, transform = load_encoder(run)
+    h = extract(encoder.to(device), train, transform).h.cpu()
+    unit = torch.nn.functional.normalize(h, dim=1)
+    if kind == "clusters":
+        return replace(train, bias=clusters(h, n_classes), bias_features=unit)
+    label = train.label.cpu()
+    predicted = predictions(h, label, n_classes)
+    mistaken = predicted != label
+    bias = mistaken.long() if kind == "errors" else predicted
+    return replace(train, bias=bias, bias_features=unit, mistaken=mistaken)
 
 
-def build_loader(settings: Settings, train: Split, *, second: int, device: torch.device, streaming: bool) -> Loader:
-    """The loader of this process's part of each batch."""
-    return Loader(
-        train,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        sampler=settings.sampler,
-        noise_frac=settings.noise_frac,
-        blur_frac=settings.blur_frac,
-        second_batch_size=second,
-        device=device,
-        streaming=streaming,
-        shard=shard(),
-    )
+def predictions(h: Tensor, label: Tensor, n_classes: int) -> Tensor:
+    """(N,): the class of each image by a probe that was not fitted on it."""
+    fold = torch.randperm(len(h), generator=generator("cpu", "folds")) % FOLDS
+    guess = torch.empty_like(label)
+    for k in range(FOLDS):
+        x = Standardizer(h[fold != k])
+        weight = fit_logistic(x(h[fold != k]), label[fold != k], n_classes=n_classes, l2=L2, max_iter=MAX_ITER)
+        guess[fold == k] = logits(weight, x(h[fold == k])).argmax(1)
+    return guess
+
+
+def clusters(h: Tensor, n: int) -> Tensor:
+    """(N,): k-means of standardized features."""
+    from sklearn.cluster import KMeans  # here: it takes a second
+
+    found = KMeans(n, n_init=3, random_state=0).fit(Standardizer(h)(h).numpy())
+    return torch.from_numpy(found.labels_).long()
 
 
 def build_step(
@@ -281,25 +293,24 @@ def build_step(
     parts: Parts,
     objective: Objective,
     data: Data,
+    loader: Loader,
     *,
-    second: int,
-    device: torch.device,
     precision: str,
     compiled: bool | str,
     graphs: bool,
 ) -> TrainStep:
     """The networks on the device, their optimizer, and the step that trains them.
 
-    Args:
-        second: images of a second batch, of all processes together.
-
     Raises:
         ConfigError: there is no room for a step.
     """
-    view = (data.n_channels, *parts.augmentation.output_size(*data.pretrain.image.shape[-2:]))
+    device, view = loader.device, (data.n_channels, *parts.augmentation.output_size(*data.pretrain.image.shape[-2:]))
+    if compiled == "augmentation":
+        n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
+        compiled = pays_to_compile(n_views, view[-1]) or compiled
     network = nn.Sequential(parts.encoder, parts.head)
     if compiled is not True:  # which keeps less
-        check_room(settings, network, view, second=second, precision=precision, device=device)
+        check_room(settings, network, view, second=loader.second_batch_size, precision=precision, device=device)
     if precision == "bf16" and device.type == "cpu":
         precisions.make_convolutions_safe(parts.encoder)
     encoder, channels_last = precisions.placed(parts.encoder, device, channels_last=settings.channels_last)
@@ -333,7 +344,7 @@ def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[
 
 def build_teacher(settings: Settings, encoder: nn.Module, head: nn.Module) -> EMA | None:
     """The network that follows these two, which begins with the weights that they have; None if none is chosen."""
-    teacher: EMA | None = build_chosen("teacher", settings.teacher, EMA, encoder=encoder, head=head, seed=settings.seed)
+    teacher: EMA | None = build_one("teacher", settings.teacher, EMA, encoder=encoder, head=head, seed=settings.seed)
     return teacher
 
 
@@ -353,35 +364,3 @@ def check_teacher(teacher: EMA | None, loss: Loss, settings: Settings) -> None:
     if lacking := [use for use in needed if use not in loss.takes]:
         what = {"keys": "a teacher", "memory": "a queue", "memory_only": "teacher.queue_only"}.get(lacking[0])
         raise ConfigError(f"{loss.name} cannot be used with {what or f'teacher.across={lacking[0]}'}: try loss=nt_xent")
-
-
-class Loaded(NamedTuple):
-    """Data, the hash of its images and labels, and the files that it was read from as they were before."""
-
-    data: Data
-    data_hash: str
-    files: dict[str, Place]
-
-
-def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None) -> Loaded:
-    """Load the data and compute its fingerprint, once for all jobs of a sweep while its files stay as they are.
-
-    Args:
-        held_out: the draw of `judged_on_training`; None = the test split is what it is.
-        given: the data, drawn already, in place of what `dataset` names.
-    """
-    if given is not None:
-        return Loaded(given, fingerprint(given), {})
-    files = places(dataset)
-    return Loaded(*_load_data(json.dumps(dataset, sort_keys=True), held_out, json.dumps(files)), files)
-
-
-@lru_cache(maxsize=1)
-def _load_data(dataset: str, held_out: int | None, files: str) -> tuple[Data, str]:
-    node = json.loads(dataset)
-    data = build_data(node)
-    if held_out is not None:
-        if data.probe_val_split is not None and node.get("hold_out") is False:  # recolored: still training images, too
-            data = build_data({**node, "hold_out": True})
-        data = judged_on_training(data, held_out)
-    return data, fingerprint(data)

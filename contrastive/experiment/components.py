@@ -1,9 +1,11 @@
 """Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 from hydra.errors import InstantiationException
@@ -16,15 +18,17 @@ from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.config.identity import CHANGES_TRAINING, flatten
 from contrastive.config.messages import causes, user_message
 from contrastive.config.settings import SHARED_KEYS, Settings
-from contrastive.dataset.splits import check_data
-from contrastive.distributed.process import is_main
+from contrastive.dataset.splits import check_data, fingerprint, judged_on_training
+from contrastive.distributed.process import is_main, main_process_first
 from contrastive.encoder._trained import add_lora, freeze_first
 from contrastive.errors import ConfigError, SettingError
 from contrastive.evaluator.base import Evaluator
+from contrastive.listing.places import Place, places
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import RGB, encoder_node, weights_path
 from contrastive.run.weights import channels_of, load_into
 from contrastive.text import show
+from contrastive.training.features import frozen
 from contrastive.training.hook import Hook
 from contrastive.types import Data, Split
 
@@ -78,8 +82,10 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
     return encoder
 
 
-def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) -> Any:
-    """Build the component of a group; raises ConfigError if it is of another kind."""
+def build_one(group: str, node: dict[str, Any] | None, kind: type[Any], **wiring: Any) -> Any:
+    """Build the component of a group, None where none is chosen; raises ConfigError if it is of another kind."""
+    if not node:
+        return None
     with as_typed(group, node) if kind is Loss else nullcontext():
         component = instantiate_node(node, **({"place": "data_root=PATH"} if group == "dataset" else {}), **wiring)
     if not isinstance(component, kind):
@@ -95,9 +101,38 @@ def build_data(node: dict[str, Any]) -> Data:
     return data
 
 
-def build_chosen(group: str, node: dict[str, Any] | None, kind: type[Any], **wiring: Any) -> Any:
-    """`build_one`; None where no component is chosen."""
-    return build_one(group, node, kind, **wiring) if node else None
+class Loaded(NamedTuple):
+    """Data, the hash of its images and labels, and the files that it was read from as they were before."""
+
+    data: Data
+    data_hash: str
+    files: dict[str, Place]
+
+
+def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None) -> Loaded:
+    """Load the data and compute its fingerprint, once for all jobs of a sweep while its files stay as they are.
+
+    Args:
+        held_out: the draw of `judged_on_training`; None = the test split is what it is.
+        given: the data, drawn already, in place of what `dataset` names.
+    """
+    if given is not None:
+        return Loaded(given, fingerprint(given), {})
+    # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
+    with nullcontext() if "cache" in dataset else main_process_first():
+        files = places(dataset)
+        return Loaded(*_load_data(json.dumps(dataset, sort_keys=True), held_out, json.dumps(files)), files)
+
+
+@lru_cache(maxsize=1)
+def _load_data(dataset: str, held_out: int | None, files: str) -> tuple[Data, str]:
+    node = json.loads(dataset)
+    data = build_data(node)
+    if held_out is not None:
+        if data.probe_val_split is not None and node.get("hold_out") is False:  # recolored: still training images, too
+            data = build_data({**node, "hold_out": True})
+        data = judged_on_training(data, held_out)
+    return data, fingerprint(data)
 
 
 @contextmanager
@@ -219,7 +254,6 @@ def build_optimizer(
 
 
 USUAL_SIZE = 32
-MAX_SIZE = 4096
 
 
 def image_size(dataset: dict[str, Any]) -> int | None:
@@ -243,11 +277,8 @@ def check_encoder_output(encoder: nn.Module, size: int | None, channels: int = R
         channels: K, of the images.
 
     Raises:
-        ConfigError: the encoder has no int attribute `dim`, or does not map (2, K, H, W) to (2, dim); `size` is above
-            4096.
+        ConfigError: the encoder has no int attribute `dim`, or does not map (2, K, H, W) to (2, dim).
     """
-    if size is not None and size > MAX_SIZE:
-        raise ConfigError(f"dataset.size must be at most {MAX_SIZE}, got {size}: try dataset.size={USUAL_SIZE}")
     name, dim = type(encoder).__name__, getattr(encoder, "dim", None)
     if not isinstance(dim, int):
         raise ConfigError(
@@ -255,10 +286,9 @@ def check_encoder_output(encoder: nn.Module, size: int | None, channels: int = R
             "set self.dim in its constructor, or try encoder=resnet18"
         )
     image = torch.zeros(2, channels, size or USUAL_SIZE, size or USUAL_SIZE)
-    modes = [(module, module.training) for module in encoder.modules()]
     try:
-        with torch.no_grad():
-            h = encoder.eval()(image)
+        with frozen(encoder), torch.no_grad():
+            h = encoder(image)
     except (RuntimeError, ValueError, AssertionError, TypeError) as error:
         if size is None:
             return
@@ -267,9 +297,6 @@ def check_encoder_output(encoder: nn.Module, size: int | None, channels: int = R
             f"({' '.join(str(error).split())}): try encoder.image_size={image.shape[-1]} if it has that option, "
             "another dataset.size, or encoder=resnet18"
         ) from error
-    finally:
-        for module, training in modes:
-            module.training = training
     shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
     if shape != (2, dim):
         raise ConfigError(

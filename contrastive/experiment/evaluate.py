@@ -13,8 +13,8 @@ from contrastive.config.settings import Settings
 from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
-from contrastive.experiment.build import applicable_evaluators, load_data
-from contrastive.experiment.components import build_evaluators, instantiate_node
+from contrastive.experiment.build import applicable_evaluators
+from contrastive.experiment.components import build_evaluators, instantiate_node, load_data
 from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data

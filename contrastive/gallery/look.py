@@ -7,8 +7,7 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.config.identity import dataset_name, option_name
 from contrastive.config.settings import Settings
-from contrastive.experiment.build import load_data
-from contrastive.experiment.components import build_augmentation
+from contrastive.experiment.components import build_augmentation, load_data
 from contrastive.gallery.images import as_uri, spaced, uris
 from contrastive.listing.found import NAMED
 from contrastive.report.templates.fill import filled

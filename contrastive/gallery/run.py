@@ -15,7 +15,7 @@ from contrastive.config.words import DATASET_PATHS
 from contrastive.errors import ConfigError
 from contrastive.evaluator.bias_audit import listed_groups
 from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote
-from contrastive.experiment.build import load_data
+from contrastive.experiment.components import load_data
 from contrastive.experiment.encoder import open_encoder
 from contrastive.experiment.machine import start_device
 from contrastive.experiment.summary import metric_rows, wilson

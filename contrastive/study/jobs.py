@@ -179,11 +179,11 @@ class _Task:
 def _check_point(settings: Settings, path: Path) -> None:
     """Write failure.json where a loss refuses the point of a search, and raise its error: the trial of a comparison has
     accepted the settings that it comes with, so another try of the same point ends alike."""
-    from contrastive.experiment.components import build_chosen, build_loss  # late: importing torch takes seconds
+    from contrastive.experiment.components import build_loss, build_one  # late: importing torch takes seconds
     from contrastive.loss.base import Loss
 
     try:
-        for term in (build_loss(settings.loss), build_chosen("regularizer", settings.regularizer, Loss)):
+        for term in (build_loss(settings.loss), build_one("regularizer", settings.regularizer, Loss)):
             if term is not None:
                 term.check_config(batch_size=settings.batch_size)
     except Exception as error:

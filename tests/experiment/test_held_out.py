@@ -10,7 +10,7 @@ from contrastive.dataset.biased_digits import biased_digits
 from contrastive.dataset.digits import digits
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.errors import ConfigError
-from contrastive.experiment.build import load_data
+from contrastive.experiment.components import load_data
 from contrastive.experiment.run import run_experiment
 from contrastive.report.frame import runs
 from contrastive.types import Split

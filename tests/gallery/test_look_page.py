@@ -16,8 +16,7 @@ from contrastive.augmentation.jitter import ColorJitter
 from contrastive.cli.look import main
 from contrastive.dataset.image_folder import listed_images
 from contrastive.dataset.shard.pack import pack
-from contrastive.experiment.build import load_data
-from contrastive.experiment.components import build_augmentation
+from contrastive.experiment.components import build_augmentation, load_data
 from contrastive.gallery.images import as_uri, spaced
 from contrastive.gallery.look import class_images, look_page, mean_image, views
 from contrastive.seeding import generator

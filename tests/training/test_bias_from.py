@@ -9,8 +9,7 @@ from torch.nn.functional import normalize
 
 from contrastive import JTT, BiasContrastive, SoftCon
 from contrastive.errors import ConfigError
-from contrastive.experiment.bias_from import with_bias_from
-from contrastive.experiment.build import build
+from contrastive.experiment.build import build, with_bias_from
 from contrastive.experiment.run import run_experiment
 from contrastive.report.frame import read_frame
 from contrastive.run.files import read_result
