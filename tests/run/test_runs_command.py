@@ -17,7 +17,7 @@ from contrastive.run import files
 from contrastive.run.files import files_below, is_locked, lock
 from contrastive.run.log import read_points
 from contrastive.text import marked, show
-from tests.helpers import ROOT, SOUND_ENVIRONMENT, write_finished
+from tests.helpers import ROOT, SOUND_ENVIRONMENT
 
 
 def make_run(path: Path, *, epoch: float, checkpoint: bool = True) -> None:
@@ -64,17 +64,6 @@ def test_a_config_of_another_program_is_no_run(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "run/wandb/run-1/files/config.yaml").write_text("_wandb: {}\n")
     assert runs.main([str(tmp_path)]) == 0
     assert capsys.readouterr().out.endswith("\n1 interrupted\n")
-
-
-def test_knn_accuracies_with_other_settings_say_with_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, k, value in (("a", 200, 84.166), ("b", 200, 80.0), ("c", 1, 90.0)):
-        knn = {"_target_": "contrastive.evaluator.knn.KNN", "k": k, "every": k}
-        write_finished(tmp_path / name, config={"evaluator": {"knn": knn}}, environment={}, test={"knn_top1": value})
-    assert runs.main([str(tmp_path / "a"), str(tmp_path / "b")]) == 0
-    assert "(k=" not in (said := capsys.readouterr().out) and "84.17  " in said
-    assert runs.main([str(tmp_path)]) == 0
-    cells = {line.rpartition("/")[2]: line for line in capsys.readouterr().out.splitlines() if "/" in line}
-    assert "84.17 (k=200)" in cells["a"] and "80.00 (k=200)" in cells["b"] and "90.00 (k=1)" in cells["c"]
 
 
 def test_looking_asks_no_file_system_for_more_than_it_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
