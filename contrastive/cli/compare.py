@@ -22,9 +22,7 @@ docs/compare.md has the protocol.
 import sys
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.identity import key_of
 from contrastive.config.words import quote_paths
-from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.progress import answer
 from contrastive.text import show
@@ -40,12 +38,10 @@ def main(words: list[str]) -> int:
     parser.add_side_by_side()
     parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
-    chosen = [word for word in arguments.words if key_of(word) != "dry_run"]
+    asked = ("dry_run=true", "dry_run=false")
+    chosen = [word for word in arguments.words if word.lower() not in asked]
+    is_dry = asked[0] in map(str.lower, arguments.words)
     typed = quote_paths(["-m", *chosen])[1:]  # as in a sweep, a comma separates values
-    asked = [word.partition("=")[2].lower() for word in arguments.words if key_of(word) == "dry_run"]
-    if not {"true", "false"}.issuperset(asked):
-        raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")
-    is_dry = asked[-1:] == ["true"]
     contests, not_done = run_comparison(
         typed, folders=arguments.folders, n_jobs=arguments.jobs, seconds=arguments.seconds, dry_run=is_dry
     )

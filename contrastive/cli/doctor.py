@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hydra import compose, initialize_config_dir
+from hydra import compose
 
-from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering
+from contrastive.config.compose import composing
 from contrastive.distributed.hardware import n_busy, n_cores
 
 PACKAGES = ("torch", "torchvision", "hydra-core", "omegaconf", "numpy", "pillow", "safetensors", "tensorboard")
@@ -61,12 +61,7 @@ def load() -> Finding:
 
 def environment() -> Finding:
     """Python and the packages that a run uses."""
-    versions = []
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            return Finding(f"Python {platform.python_version()}", f"{package} is not installed: try make setup")
+    versions = [f"{package} {importlib.metadata.version(package)}" for package in PACKAGES]
     return Finding(f"Python {platform.python_version()}, {', '.join(versions)}")
 
 
@@ -107,7 +102,7 @@ def training() -> Finding:
     from contrastive.experiment.build import build
     from contrastive.experiment.dry_run import first_steps
 
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+    with composing():
         words = ["encoder=resnet18_narrow", "batch_size=128", "data_root=data"]
         experiment = build(Settings.from_config(compose("train", words)))
     seconds, losses = first_steps(experiment, STEPS)

@@ -11,7 +11,7 @@ from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.messages import user_message
+from contrastive.config.messages import in_a_line, user_message
 from contrastive.distributed.hardware import gpus_for, n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import command
@@ -59,17 +59,16 @@ class RecordJobs(Callback):
         self.path = Path(path)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        hydra, failure = config.hydra, None
-        try:
-            _ = job_return.return_value
-        except Exception as error:
-            failure = user_message(error, words=list(hydra.overrides.task)) or f"{type(error).__name__}: {error}"
+        from hydra_plugins.contrastive_launcher import failure  # late, as above
+
+        hydra, error = config.hydra, failure(job_return)
+        reason = error and (user_message(error, words=list(hydra.overrides.task)) or in_a_line(error))
         job = {
             "number": hydra.job.num,
             # as typed: what follows the seed, as in "data/${seed}", is one setting
             "overrides": OmegaConf.to_container(hydra.overrides.task),
             "path": hydra.runtime.output_dir,
-            "failure": failure,
+            "failure": reason,
         }
         if self.path.exists():
             with self.path.open("a") as file:

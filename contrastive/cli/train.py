@@ -31,8 +31,6 @@ from contrastive.experiment.summary import show_finished
 from contrastive.listing.places import check_root
 from contrastive.text import show
 
-WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
-
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def run(cfg: DictConfig) -> None:
@@ -92,13 +90,7 @@ def main(words: list[str]) -> int:
 
 def flags_first(words: list[str]) -> list[str]:
     """The flags before the overrides, which Hydra's parser takes in one piece only."""
-    flags: list[str] = []
-    overrides: list[str] = []
-    is_value = False
-    for word in words:
-        (flags if is_value or word.startswith("-") else overrides).append(word)
-        is_value = word in WITH_A_VALUE
-    return [*flags, *overrides]
+    return sorted(words, key=lambda word: word.startswith("~") or ("=" in word and not word.startswith("-")))
 
 
 def _start(words: list[str], records: Path | None = None) -> int:

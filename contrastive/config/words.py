@@ -28,6 +28,7 @@ SYNONYMS = {
     "resume": GO_ON,
     "checkpoint": GO_ON,
     "dataset.root": "dataset=image_folder dataset.root={}",
+    "hydra/launcher=submitit_slurm": "pip install -e '.[slurm]'",
     "loss=simclr": "loss=nt_xent",
     "dataset=imagenet": "dataset=image_folder dataset.root=PATH, or experiment=imagenet100",
 }

@@ -153,7 +153,7 @@ class Frame:
 def add_metrics(parser: argparse.ArgumentParser) -> None:
     """The choice of columns on a command line."""
     parser.add_argument(
-        "--metric", "--columns", dest="metric", nargs="+", metavar="METRIC",
+        "--metric", nargs="+", metavar="METRIC",
         help="show these, such as knn_top1 linear_conflicting_top1, or all; default: kNN, linear probe, worst groups",
     )  # fmt: skip
 
