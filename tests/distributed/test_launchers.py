@@ -67,25 +67,6 @@ def job_of(folder, sweep) -> int:
     raise AssertionError(sweep.communicate())
 
 
-@pytest.mark.slow
-def test_a_slurm_sweep_says_number_and_log_of_each_job_and_asks_for_memory_by_task(tmp_path, monkeypatch):
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    (tmp_path / "bin").mkdir()
-    for name, does in {"sbatch": 'cp "$1" script; echo Submitted batch job 4711', "srun": "", "sacct": ""}.items():
-        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{does}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
-    monkeypatch.setitem(ONE_THREAD, "PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    eight = ["hydra.launcher.tasks_per_node=8", "hydra.launcher.gpus_per_node=8"]
-    sweep = started("-m", "hydra/launcher=slurm", *eight, "seed=0,1", cwd=tmp_path)
-    said = [sweep.stdout.readline() for _ in range(3)]
-    sweep.kill()
-    sweep.communicate()
-    assert said[1] == "job 4711_1: seed=1, log outputs/.submitit/4711_1/4711_1_0_log.out\n"
-    assert said[2].startswith("waiting for them")
-    script = (tmp_path / "script").read_text()
-    assert "#SBATCH --mem-per-cpu=4GB" in script and "--mem=" not in script
-
-
 def test_a_missing_plugin_is_named_with_what_to_install():
     error = MissingConfigException("Could not find it", missing_cfg_file="hydra/launcher/submitit_slurm")
     assert "pip install -e '.[slurm]'" in user_message(error)

@@ -74,20 +74,6 @@ def test_processes_have_one_thread_each_and_what_is_started_later_has_all(typed,
     assert subprocess.run(command, env={**env, **typed}, cwd=ROOT, capture_output=True, text=True).stdout == said
 
 
-IMPORTED = """
-from functools import partial
-from contrastive.distributed.pool import run_in_processes
-seen = partial(eval, "'colorsys' in __import__('sys').modules")
-print([there for _, there in run_in_processes([seen] * 2, n_parallel=1, imports=["colorsys"])])
-"""
-
-
-@pytest.mark.slow
-def test_processes_have_what_their_tasks_are_slow_to_import():
-    command = [sys.executable, "-c", IMPORTED]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout == "[True, True]\n"
-
-
 @dataclass(frozen=True)
 class Task:
     """Writes its file, waits, and writes another when it is told to stop."""

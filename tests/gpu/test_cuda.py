@@ -19,12 +19,10 @@ from contrastive.cli.evaluate import evaluate_runs, parse_args
 from contrastive.cli.export import main as export
 from contrastive.config.messages import user_message
 from contrastive.distributed.hardware import gpus_for
-from contrastive.distributed.launch import launch
 from contrastive.distributed.pool import Died, run_in_processes
 from contrastive.distributed.signals import Stop
-from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import build
-from contrastive.experiment.run import features, run_experiment
+from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.checkpointer import on_host
 from contrastive.training.features import extract
@@ -158,16 +156,6 @@ def test_views_apart_in_one_pass_equal_a_pass_for_each(composed, compiled):
         results.append((outputs, dict(step.encoder.named_buffers()), gradients))
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-
-
-def test_tiles_equal_the_matrix_on_the_cpu():
-    z = torch.randn(3000, 2, 16, generator=torch.Generator().manual_seed(0))
-    values = []
-    for device in ("cpu", "cuda"):
-        free = z.to(device).requires_grad_()
-        value = make("loss/nt_xent")(free)
-        values.append((value.detach().cpu(), torch.autograd.grad(value, free)[0].cpu()))
-    torch.testing.assert_close(values[1], values[0], rtol=1e-5, atol=1e-6)
 
 
 # Nothing waits
@@ -363,15 +351,6 @@ def test_weights_and_onnx_give_the_features_of_the_gpu(finished):
     torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-3)
 
 
-def test_curve_points_in_bf16_are_close(composed):
-    built = build(composed(*SMALL))
-    knn = {"knn": built.evaluators["knn"]}
-    points = [
-        evaluate(knn, features(built, knn, dtype=dtype)).test["knn_top1"] for dtype in (torch.float32, torch.bfloat16)
-    ]
-    assert points[1] == pytest.approx(points[0], abs=2)
-
-
 # Memory and processes
 
 
@@ -383,19 +362,6 @@ def test_automatic_compilation_of_a_short_run_is_of_the_augmentation(composed):
     drawn = step.augmentation.draw(2 * 128, 16, 16, generator(built.device, 0))
     eager = step.augmentation.apply(torch.cat([batch.image] * 2), drawn)
     torch.testing.assert_close(compiled.flatten(0, 1), eager, rtol=1e-5, atol=1e-5)
-
-
-def test_chunks_lower_the_peak_of_memory(composed):
-    def peak(chunk: int) -> int:
-        built = build(composed(*SMALL, *LARGE, f"grad_cache_chunk={chunk}"))
-        batch, rng = next(built.loader.epoch(0)), generator(built.device, 0)
-        built.step(batch, rng)
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        built.step.forward(built.step.views(batch, rng))["projections"].sum().backward()
-        return torch.cuda.max_memory_allocated() - before
-
-    assert 0 < peak(64) < 0.5 * peak(0)
 
 
 def test_too_little_memory_is_a_sentence(composed, tmp_path):
@@ -425,18 +391,3 @@ def test_two_runs_share_the_gpus(tmp_path, together):
     assert [result[:2] for result in results] == [(False, 1)] * 2
     assert len({gpu for _, _, gpu, _ in results}) == together
     assert all(knn_top1 > 50 for *_, knn_top1 in results)
-
-
-@two_gpus
-def test_the_second_gpu_alone_is_used(composed, tmp_path):
-    torch.cuda.reset_peak_memory_stats(0)
-    before = torch.cuda.memory_allocated(0)
-    run_experiment(composed(*SMALL, "device=cuda:1"), tmp_path)
-    assert torch.cuda.current_device() == 1
-    assert torch.cuda.max_memory_allocated(0) == before
-
-
-@two_gpus
-@pytest.mark.parametrize("compiled", [False, True])
-def test_batch_norm_of_two_gpus_is_that_of_one(compiled):
-    launch(2, gpu_tasks.check_batch_norm, "cuda", compiled, explain=user_message)

@@ -87,13 +87,6 @@ def test_replays_never_wait(composed, words):
             built.step(next(batches), rng)
 
 
-def test_the_log_of_a_run_is_the_same(composed, tmp_path):
-    words = [*EXACT, ADAM, "log_every=2", "evaluator=[knn,online_probe]"]
-    for graphs in ("true", "false"):
-        run_experiment(composed(*words, f"graphs={graphs}"), tmp_path / graphs)
-    check_same(tmp_path / "true", tmp_path / "false")
-
-
 @pytest.mark.parametrize(("first", "second"), [("true", "true"), ("true", "false"), ("false", "true")])
 @pytest.mark.parametrize("words", [[ADAM, *NOISE], ["optimizer=lars", LARS], [*LNL, "optimizer=sgd", SGD]])
 def test_resume_is_bit_exact(composed, tmp_path, monkeypatch, first, second, words):
@@ -114,11 +107,6 @@ def test_a_loaded_state_is_captured_anew(composed):
     step.load(state)
     rng.set_state(drawn)
     assert [step(batch, rng).loss.item() for _ in range(WARM_UP + 2)] == expected
-
-
-def test_dry_run_times_replays(composed, tmp_path, capsys):
-    run_experiment(composed(*SMALL, "graphs=true", "dry_run=true"), tmp_path)
-    assert "views/s on cuda" in capsys.readouterr().out
 
 
 def test_a_loss_that_waits_is_one_sentence(composed, tmp_path, monkeypatch):

@@ -80,20 +80,6 @@ def test_a_write_without_space_is_one_sentence(whole, tmp_path, owner, name, n):
     assert logged_lines(tmp_path / "run") == logged_lines(whole)
 
 
-def limit_files(size: int) -> None:
-    """`ulimit -f`."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-
-@pytest.mark.parametrize("size", [5 * 1024, 20 * 1024, 100 * 1024])
-def test_a_limit_of_the_size_of_files_is_one_sentence(tmp_path, size):
-    """Too small for the curves, for TensorBoard's, and for a checkpoint."""
-    assert run(tmp_path, fault=functools.partial(limit_files, size)) == 2
-    said = (tmp_path / "said.txt").read_text()
-    assert "file too large: " in said
-    assert "Traceback" not in said, said
-
-
 @contextlib.contextmanager
 def mounted(disk: Path, options: str) -> Iterator[Callable[[str], None]]:
     """A disk in memory; the function given mounts it anew with other options."""

@@ -14,7 +14,7 @@ import pytest
 
 from contrastive.distributed import pool
 from contrastive.training import progress
-from contrastive.training.progress import LINES, Progress, line_every
+from contrastive.training.progress import Progress
 from tests.cli.hostile import call
 from tests.helpers import ONE_THREAD, ROOT, TINY
 
@@ -23,12 +23,6 @@ termios = pytest.importorskip("termios")  # not on Windows
 LINE = re.compile(
     r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d(?: \(epoch \d+\))?  [\d,]+ views/s  (?:\d.* left|trained in \d.*)"
 )
-
-
-def test_a_run_of_many_epochs_prints_ten_to_twenty_lines():
-    every = {epochs: line_every(epochs) for epochs in (1, 20, 21, 50, 1000)}
-    assert every == {1: 1, 20: 1, 21: 2, 50: 5, 1000: 50}
-    assert all(epochs // n <= LINES for epochs, n in every.items())
 
 
 class Place:
@@ -95,12 +89,6 @@ def test_what_takes_long_is_named_and_named_again(capsys, monkeypatch):
     with progress.announced("evaluating: rankme"):
         pass
     assert capsys.readouterr().out == ""
-
-
-def test_quiet_shows_nothing(capsys):
-    train(2, 2, quiet=True)
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
 
 
 @pytest.mark.slow

@@ -6,14 +6,13 @@ import shutil
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from contrastive.distributed import batch_norm
 from contrastive.distributed.batch_norm import convert_batch_norm, views_apart
 from contrastive.experiment.build import build
 from contrastive.seeding import generator
-from contrastive.training.step import TrainStep, freeze_running_stats
+from contrastive.training.step import TrainStep
 from tests.helpers import TINY, TWO_STREAMS, further
 
 QUICK = [*TINY, "epochs=1", "precision=fp32", "batch_size=64"]
@@ -128,40 +127,6 @@ def test_any_batch_norm_takes_views_apart(layer):
     assert torch.equal(copy.deepcopy(norm).eval()(x), expected.eval()(x))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("n_views", [1, 3])
-@pytest.mark.parametrize(
-    ("layer", "shape"),
-    [
-        (nn.BatchNorm2d(4), (12, 4, 3, 2)),
-        (nn.BatchNorm1d(4), (12, 4)),
-        (nn.BatchNorm1d(4, affine=False), (12, 4, 5)),
-        (nn.BatchNorm2d(4, track_running_stats=False), (12, 4, 2, 2)),
-    ],
-    ids=["2d", "1d", "without weights", "without running statistics"],
-)
-def test_all_views_in_one_reduction_are_each_by_itself(layer, shape, n_views, compiled):
-    """What several processes compute: values, gradients and running statistics, in float64 to its last digits."""
-    rng = torch.Generator().manual_seed(0)
-    x, w = (torch.randn(shape, generator=rng, dtype=torch.float64) for _ in range(2))
-    x, expected = (3 * x + 5).requires_grad_(), copy.deepcopy(layer).double()
-    for p, q in zip(expected.parameters(), layer.double().parameters(), strict=True):
-        p.data = q.data = torch.randn(4, generator=rng, dtype=torch.float64)
-    (norm,) = convert_batch_norm(layer)
-    torch.compiler.reset()  # or it gives up after eight layers
-    forward = torch.compile(norm._shared, backend="eager") if compiled else norm._shared
-    with views_apart([norm], n_views):
-        found = F.relu_(forward(x))
-        wanted = F.relu_(torch.cat([expected(view) for view in x.chunk(n_views)]))
-        found = [found, *torch.autograd.grad((found * w).sum(), [x, *norm.parameters()])]
-        wanted = [wanted, *torch.autograd.grad((wanted * w).sum(), [x, *expected.parameters()])]
-        found += [buffer.clone() for buffer in norm.buffers() if buffer.dim()]
-        wanted += [buffer for buffer in expected.buffers() if buffer.dim()]
-        assert compiled or torch.autograd.gradcheck(norm._shared, x)
-    for value, other in zip(found, wanted, strict=True):
-        assert (value - other).abs().max() <= 1e-14 * other.abs().max()
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_statistics_of_several_processes_are_float32(monkeypatch, dtype):
     """Two processes that hold the same samples, under autocast."""
@@ -177,25 +142,6 @@ def test_statistics_of_several_processes_are_float32(monkeypatch, dtype):
     torch.testing.assert_close(out, NormAndActivation(4)(x))
     torch.testing.assert_close(norm.running_mean, (0.1 * wide.mean(1)).float(), rtol=1e-6, atol=0)
     torch.testing.assert_close(norm.running_var, (0.9 + 0.1 * wide.repeat(1, 2).var(1)).float(), rtol=1e-6, atol=0)
-
-
-class Strict(nn.BatchNorm1d):
-    """Insists, as SyncBatchNorm does, on a counter."""
-
-    def forward(self, x):
-        assert self.num_batches_tracked is not None
-        return super().forward(x)
-
-
-def test_statistics_are_left_alone():
-    norm = Strict(3)
-    with freeze_running_stats(norm):
-        norm(torch.randn(5, 3))
-    assert norm.num_batches_tracked == 0
-    assert (norm.running_mean == 0).all()
-    norm(torch.randn(5, 3))
-    assert norm.num_batches_tracked == 1
-    assert (norm.running_mean != 0).all()
 
 
 def test_fewer_activations_are_held(composed):
