@@ -1,10 +1,10 @@
-"""Of a CPU its instruction sets are recorded, and only runs of one kind are paired."""
+"""Runs are spread over the GPUs that the user lists; of a CPU its instruction sets tell which runs are paired."""
 
 import pytest
 import torch
 
-from contrastive.distributed import hardware as module
-from contrastive.distributed.hardware import pair_of, processor, processor_of
+from contrastive.distributed import hardware
+from contrastive.distributed.hardware import gpus_for, pair_of, processor, processor_of
 
 GENOA = "sse4_1 avx avx2 avx512f avx512bw avx512vl avx512dq avx512_vnni avx512_bf16"
 VARIABLES = ("ONEDNN_MAX_CPU_ISA", "MKL_CBWR")
@@ -19,8 +19,8 @@ def machine(tmp_path, monkeypatch):
             f"processor\t: 0\nvendor_id\t: X\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: EPYC\nflags\t\t: {flags}"
         )
         (tmp_path / "cpuinfo").write_text(f"{text}\n\nprocessor\t: 1\n")
-        monkeypatch.setattr(module, "CPUINFO", tmp_path / "cpuinfo")
-        monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
+        monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr(hardware.platform, "machine", lambda: "x86_64")
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: aten)
         for name in VARIABLES:
             monkeypatch.delenv(name, raising=False)
@@ -52,3 +52,21 @@ def test_runs_without_a_recorded_set_are_a_kind_of_their_own():
     assert processor_of(old) == "EPYC (instruction set not recorded)"
     assert pair_of(old) == pair_of({**old, "processor": None}) != pair_of(new)
     assert pair_of(new) != pair_of({**new, "torch": "3"})
+
+
+@pytest.mark.parametrize(
+    ("words", "listed", "gpus"),
+    [
+        (["device=cuda"], None, ["0", "1", "2", "3"]),
+        *((words, None, []) for words in (["device=cpu"], ["device=cuda:1"], ["devices=2"])),  # that say otherwise
+        ([], "GPU-8932f937,GPU-1a2b", ["GPU-8932f937", "GPU-1a2b"]),
+        ([], "1, 3,2,0,-1,5", ["1", "3", "2", "0"]),  # CUDA stops at the first that there is not
+    ],
+)
+def test_runs_are_spread_over_every_gpu_that_the_user_lists(monkeypatch, tmp_path, words, listed, gpus):
+    monkeypatch.setattr(hardware, "DRIVERS", (str(tmp_path),))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if listed is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    assert gpus_for(words) == gpus
