@@ -8,9 +8,8 @@ misfit(json.loads(text), Facts)  # "mean[2]" where that is no number; None where
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -26,18 +25,14 @@ UNIONS, MAPPINGS, LISTS = (Union, UnionType), (dict, Mapping), (list, tuple, Seq
 TYPED = (str, int, float)  # a text that is typed without quotes: 2024
 
 
-def read_json(path: Path, kind: Any) -> Any:
+def read_json(path: Path, kind: type[T]) -> T:
     """The content of a JSON that this package wrote beside runs.
 
     Raises:
         ConfigError: it is damaged.
     """
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        content = None
-    if (place := misfit(content, kind)) is not None:
-        raise ConfigError(f"{path} is damaged{f' ({place})' if place else ''}: try rm {path}")
+    if (content := known(path, kind)) is None:
+        raise ConfigError(f"{path} is damaged: try rm {path}")
     return content
 
 
@@ -46,7 +41,7 @@ def misfit(content: Any, kind: Any, texts: tuple[type, ...] = (str,)) -> str | N
 
     Args:
         content: dicts, lists and plain values.
-        kind: a TypedDict (further keys are allowed), a dataclass (none are), dict[str, T], list[T], tuple[T, U] for a
+        kind: a TypedDict (further keys are allowed), dict[str, T], list[T], tuple[T, U] for a
             list of that length, a union, or a plain type, where a float may be an int, a bool is no number, and torch's
             64 bits hold every int. Anything fits another class, but for a tensor, which no file holds.
         texts: of which a str may be.
@@ -55,10 +50,10 @@ def misfit(content: Any, kind: Any, texts: tuple[type, ...] = (str,)) -> str | N
     parts: list[tuple[str, Any, Any]] = []
     if origin in UNIONS:
         fits = any(misfit(content, own, texts) is None for own in arguments)
-    elif is_typeddict(kind) or is_dataclass(kind):
+    elif is_typeddict(kind):
         fits = isinstance(content, dict)
-        if fits and (odd := _missing(kind, content.keys())):
-            return str(min(odd))
+        if fits and (missing := kind.__required_keys__ - content.keys()):
+            return str(min(missing))
         parts = [(f".{key}", content[key], own) for key, own in _hints(kind).items() if key in content] if fits else []
     elif origin in MAPPINGS:
         fits = isinstance(content, dict) and all(misfit(key, arguments[0], texts) is None for key in content)
@@ -82,17 +77,12 @@ def misfit(content: Any, kind: Any, texts: tuple[type, ...] = (str,)) -> str | N
     return None
 
 
-def _missing(kind: Any, keys: Set[Any]) -> set[Any]:
-    """The keys that are missing, of a dataclass also those that it does not have."""
-    return set(kind.__required_keys__ - keys if is_typeddict(kind) else keys ^ _hints(kind).keys())
-
-
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def kept(path: Path, kind: type[T], make: Callable[[], T], *, is_whole: Callable[[T], bool] = bool) -> T:
+def kept(path: Path, kind: type[T], make: Callable[[], T], *, is_whole: Callable[[T], bool] = lambda _: True) -> T:
     """What `make` gives, kept in a .json file: made once, while other processes wait; again if the file does not fit.
 
     Args:
@@ -109,7 +99,7 @@ def kept(path: Path, kind: type[T], make: Callable[[], T], *, is_whole: Callable
     return content
 
 
-def known(path: Path, kind: type[T], *, is_whole: Callable[[T], bool] = bool) -> T | None:
+def known(path: Path, kind: type[T], *, is_whole: Callable[[T], bool] = lambda _: True) -> T | None:
     """What is kept in a file; None if it is not there, or does not fit."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
         content: Any = json.loads(path.read_bytes())

@@ -9,11 +9,10 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
 ANSI = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34}
@@ -104,17 +103,6 @@ def format_grid(rows: list[list[str]]) -> str:
 def counted(n: int, noun: str) -> str:
     """`1 epoch`, `1,000 epochs`, `2 batches`, `5 searches`."""
     return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'tch', 'rch', 'x')) else 's'}"
-
-
-def spreadsheet(table: "pd.DataFrame", *, float_format: str | None = None) -> str:
-    """A CSV whose cells no spreadsheet computes: an apostrophe leads what begins as a formula and is no number."""
-    table = table.apply(lambda column: column.map(inert)).rename(columns=inert)
-    return str(table.to_csv(index=False, float_format=float_format))
-
-
-def inert(cell: Any) -> Any:
-    """A cell that no spreadsheet computes."""
-    return f"'{cell}" if isinstance(cell, str) and re.match(r"[=+@\t\r-](?![\d.]+(e[+-]?\d+)?$)[\s\S]", cell) else cell
 
 
 def clock(seconds: float) -> str:

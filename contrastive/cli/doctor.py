@@ -87,7 +87,7 @@ def device() -> Finding:
     if chosen.type == "cuda":
         properties = torch.cuda.get_device_properties(chosen)
         gpu = gpu_record()
-        versions = f"CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}, driver {gpu['driver']}"
+        versions = f"CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}"
         facts = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, {versions}, GPUs: {len(gpu['gpus'])}"
     elif chosen.type == "mps":
         facts = f"Apple's GPU, {torch.mps.recommended_max_memory() / 2**30:.0f} GiB; float32"

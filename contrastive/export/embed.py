@@ -27,7 +27,6 @@ from contrastive.experiment.encoder import Transform
 from contrastive.files import atomic
 from contrastive.listing.found import Found
 from contrastive.listing.walk import NO_IMAGE, LeftOut, below, image_paths
-from contrastive.text import inert
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
 BATCH = 256  # images at once
@@ -82,8 +81,6 @@ class Embedding:
         columns = pd.DataFrame(features, columns=list(map(str, range(features.shape[1]))))
         names = {"path": map(_as_text, self.path), "label": map(_as_text, self.label)}
         table = pd.concat([pd.DataFrame({key: list(texts) for key, texts in names.items()}), columns], axis=1)
-        if file.suffix == ".csv":
-            table["label"] = table["label"].map(inert)  # paths stay paths
         with atomic(file) as part:
             (table.to_csv if file.suffix == ".csv" else table.to_parquet)(part, index=False)
 

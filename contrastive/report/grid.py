@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from contrastive.text import columns, format_grid, spreadsheet
+from contrastive.text import columns, format_grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ def as_csv(*grids: Grid) -> str:
     """One CSV of tables, one below the other."""
     import pandas as pd
 
-    return spreadsheet(pd.concat([grid.numbers() for grid in grids]), float_format="%.4f")
+    return str(pd.concat([grid.numbers() for grid in grids]).to_csv(index=False, float_format="%.4f"))
 
 
 def escape(text: str) -> str:

@@ -20,7 +20,7 @@ from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, OPTIONAL, f
 from contrastive.errors import ConfigError
 from contrastive.files import YAML_LOADER, claimed, file_hash, write_text
 from contrastive.listing.places import Place, places
-from contrastive.schema import misfit
+from contrastive.schema import known
 
 # in a run directory; result.json, written last, means that the run is done
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
@@ -110,13 +110,8 @@ def run_below(folder: Path, name: str = RESULT) -> Path:
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:
-    """Write config.yaml, without aliases."""
-    write_text(run / "config.yaml", yaml.dump(config, Dumper=_Dumper, sort_keys=False))
-
-
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    """Write config.yaml."""
+    write_text(run / "config.yaml", yaml.safe_dump(config, sort_keys=False))
 
 
 def read_config(run: Path) -> dict[str, Any]:
@@ -230,12 +225,7 @@ def _write_whole(path: Path, content: dict[str, Any]) -> None:
 
 def _read_whole(path: Path) -> dict[str, Any] | None:
     """The content of a JSON by `_write_whole`, without its checksum; None if it is missing or another."""
-    try:
-        content = json.loads(path.read_bytes())
-        is_whole = isinstance(content, dict) and content.pop("checksum", None) == checksum(content)
-    except (OSError, ValueError, RecursionError):
-        return None
-    return content if is_whole else None
+    return known(path, dict[str, Any], is_whole=lambda content: content.pop("checksum", None) == checksum(content))
 
 
 def checksum(content: dict[str, Any]) -> str:
@@ -245,11 +235,8 @@ def checksum(content: dict[str, Any]) -> str:
 
 def read_failure(run: Path) -> str | None:
     """Why the training of a run broke down by itself; None where it did not, or where a file or the machine was why."""
-    try:
-        content = json.loads((run / FAILURE).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return str(content.get("reason", "training broke down")) if isinstance(content, dict) else None
+    content = known(run / FAILURE, dict[str, Any])
+    return None if content is None else str(content.get("reason", "training broke down"))
 
 
 class Environment(TypedDict):
@@ -275,13 +262,9 @@ def read_environment(run: Path) -> dict[str, Any]:
         ConfigError: environment.json is missing, damaged or no run's.
     """
     file = run / "environment.json"
-    try:
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        content = None
-    if misfit(content, Environment) is not None:
+    if (content := known(file, Environment)) is None:
         raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
-    return content  # type: ignore[no-any-return]
+    return {**content}
 
 
 EVALUATIONS = "evaluation"
@@ -305,23 +288,11 @@ def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash
 def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
     """{name: record} of every whole evaluation of the weights that the run has now, by name."""
     files = sorted((run / EVALUATIONS).glob("*.json"))
-    weights = _encoder_hash(run) if files else None
+    weights = file_hash(run / ENCODER) if files and (run / ENCODER).exists() else None
     records = {file.stem: _read_whole(file) for file in files}
     return {name: record for name, record in records.items() if record is not None and record["weights"] == weights}
 
 
-def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
-    """Write a record atomically; returns its path.
-
-    Raises:
-        ConfigError: the run no longer has the weights that were evaluated.
-    """
-    path = run / EVALUATIONS / f"{name}.json"
-    if record["weights"] != _encoder_hash(run):
-        raise ConfigError(f"the weights of {run} changed while they were evaluated: try the same command again")
-    _write_whole(path, record)
-    return path
-
-
-def _encoder_hash(run: Path) -> str | None:
-    return file_hash(run / ENCODER) if (run / ENCODER).exists() else None
+def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> None:
+    """Write a record atomically."""
+    _write_whole(run / EVALUATIONS / f"{name}.json", record)

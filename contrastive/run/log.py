@@ -1,4 +1,4 @@
-"""Curves of a run: the lines of metrics.jsonl; and TensorBoard's files, as far as a resumed run keeps them."""
+"""Curves of a run: the lines of metrics.jsonl."""
 
 import hashlib
 import json
@@ -10,7 +10,6 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import ADVICE, RESULT
 from contrastive.schema import misfit
-from contrastive.text import show
 
 
 class Logs:
@@ -69,24 +68,3 @@ def read_points(run: Path) -> list[dict[str, float]]:
         advice = ADVICE if (run / RESULT).exists() else "try the command of the run again, which resumes it"
         raise ConfigError(f"{run / 'metrics.jsonl'} is damaged ({error}): {advice}") from error
     return points
-
-
-def event_files(folder: Path) -> list[Path]:
-    """TensorBoard's files."""
-    return sorted(folder.glob("events.*"))
-
-
-def cut_events(folder: Path, sizes: dict[str, int]) -> None:
-    """Cut TensorBoard's files to the sizes they had at the checkpoint, and remove those that came later.
-
-    What they lost cannot be written again; metrics.jsonl has the same points.
-    """
-    for name, least in sizes.items():
-        if not (folder / name).exists() or (folder / name).stat().st_size < least:
-            show(f"warning: {folder / name} was cut or removed, so TensorBoard lacks points that metrics.jsonl has")
-    for file in event_files(folder):
-        size = sizes.get(file.name)
-        if size is None:
-            file.unlink()
-        elif file.stat().st_size > size:
-            os.truncate(file, size)

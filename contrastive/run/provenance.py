@@ -8,7 +8,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-DRIVER = Path("/proc/driver/nvidia/version")  # Linux has it where NVIDIA's kernel module is loaded
 NOT_HASHED = ("contrastive", "torch", "torchvision")  # by module: their versions are recorded
 TRAINS_NOTHING = {"cli", "render"}  # folders of the package
 _RUNNING: dict[str, tuple[object, str]] = {}  # {module: what this process imported of it, hash of its file}
@@ -110,11 +108,9 @@ def gpu_record() -> dict[str, Any]:
     """What decides how a GPU computes: versions, the GPUs that torch sees, the switches of its arithmetic."""
     import torch
 
-    found = re.search(r"\d+\.\d[\d.]*", DRIVER.read_text()) if DRIVER.exists() else None
     return {
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
-        "driver": found and found[0],
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "tf32_convolutions": torch.backends.cudnn.allow_tf32,
         "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,

@@ -118,9 +118,6 @@ class Harmless(Hook):
     def on_start(self, training: Training) -> None:
         self._try(self.tracker.on_start, training)
 
-    def on_epoch_start(self, training: Training) -> None:
-        self._try(self.tracker.on_epoch_start, training)
-
     def on_step(self, training: Training, output: StepOutput) -> None:
         self._try(self.tracker.on_step, training, output)
 

@@ -5,6 +5,7 @@ the settings that were typed.
 """
 
 import math
+import os
 import re
 import shlex
 import threading
@@ -24,7 +25,6 @@ from torchvision.utils import make_grid, save_image
 from contrastive.config.identity import flatten, is_identity, option_name
 from contrastive.files import YAML_LOADER, atomic, write_text
 from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
-from contrastive.run.log import cut_events, event_files
 from contrastive.tracker.base import NewLines
 from contrastive.training.hook import Hook, Points, Training
 from contrastive.training.step import StepOutput
@@ -109,6 +109,21 @@ class TensorBoard(Hook):
     def close(self) -> None:
         self.writer.close()
         self.lines.close()
+
+
+def event_files(folder: Path) -> list[Path]:
+    """TensorBoard's files."""
+    return sorted(folder.glob("events.*"))
+
+
+def cut_events(folder: Path, sizes: dict[str, int]) -> None:
+    """Cut TensorBoard's files to the sizes they had at the checkpoint, and remove those that came later."""
+    for file in event_files(folder):
+        size = sizes.get(file.name)
+        if size is None:
+            file.unlink()
+        elif file.stat().st_size > size:
+            os.truncate(file, size)
 
 
 def write_points(path: Path, points: Points) -> None:

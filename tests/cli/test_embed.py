@@ -20,7 +20,6 @@ from contrastive.__main__ import main
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
 from contrastive.experiment.run import run_experiment
-from contrastive.export.embed import Embedding
 from tests.helpers import TINY, compose_settings
 
 
@@ -247,12 +246,3 @@ def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):
 def test_what_a_result_cannot_embed_ends_in_what_to_type(result, images, sentence):
     with pytest.raises(ConfigError, match=sentence):
         result.embed(images)
-
-
-def test_a_spreadsheet_computes_no_label(tmp_path):
-    told = Embedding(path=["=a.png", "b"], label=["=cmd|calc", "-3"], features=np.zeros((2, 1)), left_out={})
-    told.write(tmp_path / "f.csv")
-    told.write(tmp_path / "f.npz")
-    table = pd.read_csv(tmp_path / "f.csv", dtype=str)
-    assert (table.path.tolist(), table.label.tolist()) == (["=a.png", "b"], ["'=cmd|calc", "-3"])
-    assert np.load(tmp_path / "f.npz")["label"].tolist() == ["=cmd|calc", "-3"]

@@ -303,7 +303,6 @@ def test_environment_says_how_the_gpu_computed(finished):
     assert environment["gpus"] == [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     assert environment["device"] in environment["gpus"]
     assert environment["cudnn"] == torch.backends.cudnn.version()
-    assert re.fullmatch(r"\d+\.[\d.]+", environment["driver"])
     assert (environment["precision"], environment["compile"]) == ("bf16", "augmentation")
     assert not environment["tf32_convolutions"] and environment["cudnn_benchmark"]
 

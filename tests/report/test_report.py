@@ -14,7 +14,6 @@ from contrastive.cli.sweep import sweep_table
 from contrastive.experiment.summary import already_done
 from contrastive.report.frame import read_frame
 from contrastive.report.runs import find_runs
-from contrastive.run.files import read_result, write_result
 from contrastive.run.run import Run
 from contrastive.text import printable, show
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, write_finished
@@ -161,16 +160,3 @@ def test_text_shows_what_a_terminal_would_obey():
     assert printable("a\x1b\n\t\u202eb é ±") == r"a\x1b\n\t\u202eb é ±"
     assert printable(os.fsdecode(b"\xff.png")) == r"\xff.png"
     assert printable("\ud800") == r"\ud800"  # JSON may hold one
-
-
-def test_a_spreadsheet_computes_nothing(tmp_path, capsys):
-    save_run(tmp_path / "a", data="d", knn=-1.0, loss={"_target_": "x.=1+1", "k": "@SUM(1)"})
-    save_run(tmp_path / "b", data="d", knn=-2.0, loss={"_target_": "x.y", "k": "-3"})
-    found = read_result(tmp_path / "a")
-    write_result(tmp_path / "a", {**found, "test": {**found["test"], "=HYPERLINK(1)": 3.0}})
-    assert main([str(tmp_path), "--format", "csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    cells = [cell for row in rows for pair in row.items() for cell in pair]
-    assert not [cell for cell in cells if cell.startswith(("=", "@"))]
-    assert {"'=1+1", "'@SUM(1)", "'=HYPERLINK(1)", "-3"} <= set(cells)
-    assert {row["knn_top1"] for row in rows} == {"-1.0000", "-2.0000"}

@@ -20,7 +20,6 @@ from contrastive import load_encoder, load_head
 from contrastive.errors import ConfigError
 from contrastive.evaluator.knn import KNN
 from contrastive.run.directory import RunDirectory
-from contrastive.run.log import event_files
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_after, kill_me
 from tests.helpers import check_same, logged_lines, saved_weights, without_time
@@ -291,15 +290,6 @@ def test_lost_lines_of_the_log_are_computed_again_or_refused(whole, interrupted)
     (interrupted / "result.json").unlink()
     log.unlink()
     assert "metrics.jsonl, which has 0" in refusal(interrupted.parent)
-
-
-@pytest.mark.parametrize("damage", [cut, Path.unlink])
-def test_lost_points_of_tensorboard_are_said(interrupted, whole, damage):
-    (events,) = event_files(interrupted)
-    damage(events)
-    assert run(interrupted.parent) == 0
-    assert f"{events.name} was cut or removed, so TensorBoard lacks" in (interrupted.parent / "said.txt").read_text()
-    assert logged_lines(interrupted) == logged_lines(whole)
 
 
 @pytest.mark.parametrize("damage", [cut, Path.unlink, flip])

@@ -18,7 +18,7 @@ from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.directory import open_run, run_files
-from contrastive.run.files import read_config, read_environment, read_result, write_config
+from contrastive.run.files import read_config, read_environment, read_result
 from contrastive.run.log import Logs, missing_lines
 from contrastive.run.provenance import code_record
 from contrastive.run.run import done_already, read_run
@@ -344,13 +344,6 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
         assert json.loads((tmp_path / name).read_text())["resumed_with"] == changes
     finish(tmp_path, rerun=True)
     assert "resumed_with" not in json.loads((tmp_path / "result.json").read_text())
-
-
-def test_a_configuration_is_written_without_aliases(tmp_path):
-    shared = [1, 2]
-    write_config(tmp_path, {**CONFIG, "a": shared, "b": shared})
-    assert "*" not in (tmp_path / "config.yaml").read_text()
-    assert read_config(tmp_path)["b"] == shared
 
 
 CHANGED = "changed since it was made: {}; rerun=true replaces it"

@@ -10,17 +10,14 @@ from typing import Any, NotRequired, TypedDict
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 
-from contrastive import load_encoder, runs
+from contrastive import runs
 from contrastive.cli.evaluate import evaluate_runs, parse_args
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.files import read_evaluations, read_result
 from contrastive.run.log import read_points
-from contrastive.run.weights import checksum
 from contrastive.schema import misfit
 from tests.helpers import (
     CONTIGUOUS,
@@ -161,21 +158,6 @@ def test_environments_and_logs(run, capsys):
         (run / "metrics.jsonl").write_text(line + "\n")
         with pytest.raises(ConfigError, match=r"is damaged .*try rerun=true"):
             read_points(run)
-
-
-def metadata_of(file: Path) -> dict[str, str]:
-    with safe_open(file, framework="pt") as opened:
-        return dict(opened.metadata())
-
-
-def test_a_network_larger_than_the_memory_is_a_sentence(run):
-    (run / "result.json").unlink()
-    file = run / "encoder.safetensors"
-    tensors, raw = load_file(file), metadata_of(file)
-    raw["node"] = json.dumps({**json.loads(raw["node"]), "width": 10**9})
-    save_file(tensors, file, metadata={**raw, "sha256": checksum(tensors, raw)})
-    with pytest.raises(ConfigError, match="cannot be built"):
-        load_encoder(file)
 
 
 # ---- checkpoints
