@@ -1,6 +1,8 @@
 """A comparison has one code, one data and one process; its runs fail for their own reasons alone."""
 
 import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,12 @@ from contrastive import NTXent, Pairs
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_failure, read_result
+from contrastive.run.run import Run
+from contrastive.study.compare import engine
 from contrastive.study.compare.contest import Contest
 from contrastive.study.compare.outcome import comparison_record
+from contrastive.study.compare.seal import check_machine
+from contrastive.study.compare.trial import Trial
 from contrastive.training.step import TrainStep
 from tests.helpers import CONTIGUOUS, TINY, compose_settings, further, module
 from tests.study.made_up import contest_of, run_all
@@ -108,6 +114,54 @@ def test_what_a_comparison_wrote_down_is_a_sentence_where_it_is_damaged(searched
     with pytest.raises(ConfigError, match=r"json is damaged.*: try rm "):
         comparison_record(searched)
     file.write_text(before)
+
+
+THERE, HERE = ("cpu", "fp32", "2"), ("cpu (oneDNN AVX2)", "fp32", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "away", "here", "said"),
+    [
+        (["budget=1"], "b, seed 1101", [THERE], None),
+        (["budget=1"], "b, seed 1101", [HERE], "final, a, seed 1101 was trained .*a/default/seed=1101 and the same"),
+        (["budget=1"], "no run", [HERE], None),
+        (["budget=4"], "b, point 2", [HERE], r"final, a, seed 1100 and \d more were trained"),
+        (["budget=1"], "b, seed 1101", [HERE, THERE], r"got fp32 on cpu and fp32 on cpu \(.*: try precision=fp32"),
+    ],
+)
+def test_runs_that_lie_there_are_pairs_of_those_that_begin(tmp_path, monkeypatch, words, away, here, said):
+    """A seed whose runs are all done may be of another machine."""
+    monkeypatch.setattr(engine, "PAUSE", 0)
+    contest, made = contest_of(tmp_path, *words, "seeds=3", a=70.0, b=69.0)
+    made.away = {away}
+    run_all(contest, made)
+    with nullcontext() if said is None else pytest.raises(ConfigError, match=said):
+        check_machine(contest, here)
+
+
+def test_data_that_change_stop_it_before_the_next_run(tmp_path, monkeypatch):
+    contest, made = contest_of(tmp_path, "budget=1", "seeds=4", a=70.0, b=69.0)
+
+    def run_here(runs: Sequence[Run], *, say: Callable[[int, int, Run, None], None], **_: object) -> dict[Run, str]:
+        for i, run in enumerate(runs, start=1):
+            made([run])
+            if i == 4:
+                environment = json.loads((run.path / "environment.json").read_text())
+                (run.path / "environment.json").write_text(json.dumps({**environment, "data": "other"}))
+            say(i, len(runs), run, None)
+        return {}
+
+    monkeypatch.setattr(engine, "run_here", run_here)
+    trial = Trial(minutes=1.0, memory="", is_finite=True, data={}, n_images=400, pair=THERE)
+    monkeypatch.setattr(engine, "try_contestants", lambda *_, **__: {"a": trial, "b": trial})
+    monkeypatch.setattr(engine, "contest_of", lambda *_: contest)
+    monkeypatch.setattr(engine, "check_code", lambda _: None)
+    with pytest.raises(ConfigError, match=r"the data are other than those that .* began with: put them back, or try"):
+        engine.run_comparison(["loss=nt_xent,supcon", "device=cpu"])
+    assert len(made.started) == 4
+    with pytest.raises(ConfigError, match=r"final, a, seed 1103 was trained on other data .*: try rm -r "):
+        engine.run_comparison(["loss=nt_xent,supcon", "device=cpu"])
+    assert len(made.started) == 4
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +30,7 @@ from contrastive.run.run import Run
 from contrastive.study.compare.contest import Contest, Method, due, remove_checkpoints
 from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plans, typed
 from contrastive.study.compare.progress import Lines, announcement, costs
-from contrastive.study.compare.seal import check_code, check_runs, code_of, seal
+from contrastive.study.compare.seal import check_code, check_machine, check_runs, code_of, seal, seal_data
 from contrastive.study.compare.space import knobs_of, point_at
 from contrastive.study.compare.trial import Trial, minutes_of_run, try_contestants
 from contrastive.study.jobs import TimeLeft, composer, default_jobs, merge_overrides, run_here, this_device
@@ -76,15 +75,23 @@ def run_comparison(
                 check_code(lines.contest)
                 return composed(overrides)
 
+            def ended(count: int, n: int, run: Run, failure: object) -> None:
+                lines.end(count, n, run, failure)
+                seal_data(lines.contest, run)
+
             time_left = replace(all_time, minutes=lambda run: minutes_of_run(run, lines.trials))
             failed = run_here(
-                runs, compose=unchanged, folders=folders, n_parallel=n_parallel, gpus=gpus, say=lines.end,
+                runs, compose=unchanged, folders=folders, n_parallel=n_parallel, gpus=gpus, say=ended,
                 time_left=time_left,
             )  # fmt: skip
             time_left.check()
             return failed
 
-        begun = partial(begin, n_parallel=n_parallel, device=device, gpus=gpus, is_live=sys.stdout.isatty())
+        def begun(one: Contest) -> Lines:
+            lines = begin(one, n_parallel=n_parallel, device=device, gpus=gpus, is_live=sys.stdout.isatty())
+            check_machine(one, {trial.pair for trial in lines.trials.values()})
+            return lines
+
         if dry_run:
             for one in contests:
                 begun(one)
@@ -108,6 +115,7 @@ def run_contests(contests: Sequence[Contest], launch: Launch, begun: Callable[[C
         for lines in each:
             check_code(lines.contest)  # what was tried is what is sealed
             seal(lines.contest, {key: data for trial in lines.trials.values() for key, data in trial.data.items()})
+            check_runs(lines.contest)  # also of the last data set before the first run
         return [said for lines in each for said in run_all(lines, launch)]
 
 

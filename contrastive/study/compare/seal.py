@@ -3,7 +3,7 @@ and no run is taken that was made of something else."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -15,10 +15,11 @@ from contrastive.files import file_hash, write_text
 from contrastive.run.provenance import package_hash
 from contrastive.run.run import Run, read_run, replaced_sources
 from contrastive.schema import read_json
-from contrastive.study.compare.contest import Contest, known_runs
+from contrastive.study.compare.contest import Contest, due, known_runs
 from contrastive.text import as_typed
 
 PLAN = "plan.json"
+ANOTHER_KIND = "on another kind of machine, precision or version of torch"
 SOURCES = [f"{depth}*.{kind}" for depth in ("", "*/", "*/*/") for kind in ("py", "yaml")]  # runs may lie deeper
 
 
@@ -82,31 +83,71 @@ def data_key(config: Mapping[str, Any]) -> str:
     return json.dumps([node, config.get("held_out")], sort_keys=True, default=str)
 
 
+def seal_data(contest: Contest, run: Run) -> None:
+    """Add the data of a run that ended to what is sealed, or raise ConfigError: they changed since."""
+    if (state := read_run(run.path)).kind == "finished":
+        seal(contest, {data_key(state.config): state.environment["data"]})
+
+
 def check_runs(contest: Contest) -> None:
-    """Check that every finished run was trained by the code of this comparison, with the settings that belong there, on
-    the same data as the others with its settings of the dataset, from the sources that there are now, and final runs of
-    one seed on one kind of machine: they are a pair.
+    """Check that every run that lies there was trained by the code of this comparison, with the settings that belong
+    there, on the same data as the others with its settings of the dataset, from the sources that there are now, and
+    final runs of one seed on one kind of machine: they are a pair. Search runs are none, and to them another machine is
+    as another seed.
 
     Raises:
         ConfigError: one was not.
     """
-    runs = [run for own in contest.methods for run in known_runs(contest, own)]
-    finished = {run: state for run in runs if (state := read_run(run.path)).kind == "finished"}
-    data, others = read_sealed(contest.base)["data"], dict[str, list[Run]]()
-    for run, state in finished.items():
+    data, pairs, others = read_sealed(contest.base)["data"], dict[int, Any](), dict[str, list[Run]]()
+    for run, state in _begun(contest).items():
+        kind = pair_of(state.environment)
         if made := _made_otherwise(contest, run, state, data):
             others.setdefault(made, []).append(run)
-    if apart := _unlike_their_pair({run: state for run, state in finished.items() if run.stage == "final"}):
-        others["on another kind of machine, precision or version of torch than the newest run of their seed"] = apart
-    if others:
-        made, own = next(iter(others.items()))
+        elif run.stage == "final" and pairs.setdefault(state.seed, kind) != kind:
+            others.setdefault(f"{ANOTHER_KIND} than the first method with its seed", []).append(run)
+    _refuse(others)
+
+
+def check_machine(contest: Contest, here: Collection[tuple[Any, ...]]) -> None:
+    """Check, before runs are made here, that these are pairs with the final runs that lie there.
+
+    Args:
+        here: `pair_of` the runs of this machine.
+
+    Raises:
+        ConfigError: a final run of another machine has no pair yet, or the contestants would not be pairs here.
+    """
+    if len(here) > 1:
+        kinds = " and ".join(sorted(f"{precision} on {name}" for name, precision, _ in here))
+        raise ConfigError(
+            f"contestants are compared in one precision on one kind of machine, got {kinds}: "
+            "try precision=fp32 for all of them"
+        )
+    coming = due(contest)
+    searches = {run.path.parents[2] for run in coming if run.stage != "final"}  # all seeds of these are to come
+    seeds = {run.path.name for run in coming if run.stage == "final"}
+    waiting = {run: state for run, state in _begun(contest).items()
+               if run.stage == "final" and (run.path.parents[2] in searches or run.path.name in seeds)}  # fmt: skip
+    if apart := [run for run, state in waiting.items() if pair_of(state.environment) not in here]:
+        _refuse({f"{ANOTHER_KIND} than here, where a pair is due for each": apart})
+
+
+def _begun(contest: Contest) -> dict[Run, Run]:
+    """{run: as it lies there} of those that are finished, or would be gone on with."""
+    runs = [run for own in contest.methods for run in known_runs(contest, own)]
+    return {run: state for run in runs if (state := read_run(run.path)).kind in ("finished", "resumable")}
+
+
+def _refuse(others: Mapping[str, Sequence[Run]]) -> None:
+    """Raise ConfigError for the first of {how runs were made otherwise: these}."""
+    for made, own in others.items():
         who = f"{own[0]} was" if len(own) == 1 else f"{own[0]} and {len(own) - 1} more were"
         folders = " ".join(as_typed(run.path) for run in own)
         raise ConfigError(f"{who} trained {made}: try rm -r {folders} and the same command again")
 
 
 def _made_otherwise(contest: Contest, run: Run, state: Run, data: dict[str, str]) -> str:
-    """How a finished run was made, if not as it belongs to the comparison.
+    """How a run was made, if not as it belongs to the comparison.
 
     Args:
         data: {settings of a dataset: hash of the data}; those of the run come to it.
@@ -124,12 +165,3 @@ def _made_otherwise(contest: Contest, run: Run, state: Run, data: dict[str, str]
     if data.setdefault(data_key(state.config), environment["data"]) != environment["data"]:
         return "on other data than this comparison began with"
     return "from other weights or images of transfer than there are now" if replaced_sources(state) else ""
-
-
-def _unlike_their_pair(finals: Mapping[Run, Run]) -> list[Run]:
-    """Final runs of another kind of machine than the newest run of their seed, which the present machine made."""
-    newest: dict[int, Run] = {}
-    for state in sorted(finals.values(), key=lambda state: state.finished):
-        newest[state.seed] = state
-    return [run for run, state in finals.items()
-            if pair_of(state.environment) != pair_of(newest[state.seed].environment)]  # fmt: skip

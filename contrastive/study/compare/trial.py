@@ -6,13 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
 from contrastive.config.compose import importable
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.settings import Settings
+from contrastive.distributed.hardware import fix_instructions, pair_of
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result
@@ -31,6 +32,7 @@ class Trial(NamedTuple):
         is_finite: whether the losses of its steps were.
         data: {settings of the dataset: hash of the data}.
         n_images: that its final runs are tested on.
+        pair: what its runs share with those that they are compared with, see `pair_of`.
     """
 
     minutes: float
@@ -38,6 +40,7 @@ class Trial(NamedTuple):
     is_finite: bool
     data: dict[str, str]
     n_images: int
+    pair: tuple[Any, ...]
 
 
 def try_contestants(
@@ -89,8 +92,11 @@ class _Try:
             with importable([Path.cwd(), *self.folders]), contextlib.redirect_stdout(io.StringIO()):
                 from contrastive.experiment.build import build  # late: importing torch takes seconds
                 from contrastive.experiment.dry_run import estimate
+                from contrastive.experiment.run import environment_of
 
                 settings = Settings.from_config(self.cfg)
+                if settings.reproducible:
+                    fix_instructions()
                 experiment = build(settings)
                 if self.evaluator in experiment.left_out:
                     unlabeled = "needs labels, and these images have none: try images with classes"
@@ -105,4 +111,5 @@ class _Try:
             is_finite=timing.is_finite,
             data={data_key(settings.to_dict()): experiment.data_hash},
             n_images=len(experiment.data.test),
+            pair=pair_of(environment_of(experiment, ())),
         )
