@@ -29,6 +29,7 @@ SYNONYMS = {
     "checkpoint": GO_ON,
     "dataset.root": "dataset=image_folder dataset.root={}",
     "hydra/launcher=submitit_slurm": "pip install -e '.[slurm]'",
+    "hydra/launcher=ray": "pip install -e '.[ray]'",
     "loss=simclr": "loss=nt_xent",
     "dataset=imagenet": "dataset=image_folder dataset.root=PATH, or experiment=imagenet100",
 }
