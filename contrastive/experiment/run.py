@@ -1,8 +1,8 @@
 """One run, from its settings to its result."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -152,7 +152,8 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             train(step, loader, experiment.schedule, settings.epochs, hooks, run=run, start=start)
         signals.check()
         result = result_of(experiment, evaluations, seconds=checkpointer.seconds)
-        run.finish(result, partial(write_weights, experiment, result))
+        encoder, data = merged(experiment.encoder), experiment.data
+        run.finish(result, partial(save_run_weights, result=result, data=data, encoder=encoder, head=step.head))
         return run.result or result
 
 
@@ -163,9 +164,12 @@ def hooks_in_order(
 
     Lines of the log come first, so that every other hook sees them; the checkpoint comes last, with the state of all.
     """
-    settings, observers = experiment.settings, prepare_observers(experiment)
+    settings, n_classes = experiment.settings, len(experiment.data.classes)
     hooks: dict[str, Hook] = {"log": log}
-    if observers:
+    if observers := {name: item for name, item in experiment.evaluators.items() if isinstance(item, StepObserver)}:
+        dim = cast(int, experiment.step.encoder.dim)
+        for observer in observers.values():
+            observer.prepare(dim=dim, n_classes=n_classes, device=experiment.device, seed=settings.seed)
         hooks["learning"] = LearningEvaluators(observers)
     if experiment.teacher is not None and experiment.teacher is not experiment.average:
         hooks["teacher"] = experiment.teacher
@@ -185,9 +189,8 @@ def before_training(experiment: Experiment, training: Training) -> Scores:
     """Evaluate the encoder before training and show views of the first batch; returns its scores."""
     if training.epochs == 0 or experiment.settings.held_out is not None:
         return Scores()
-    with announced(f"evaluating the encoder, {came(experiment.settings)}", name=as_typed(training.run.path)):
-        early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-        untrained = evaluate(early, features(experiment, early)) if early else Scores()
+    early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
+    untrained = evaluated(experiment, training.run.path, early)[0] if early else Scores()
     training.log(grouped("test", untrained.test) | loss_of_unseen(experiment, training.run))
     if is_main():
         training.show("views", first_views(experiment.step, experiment.loader))
@@ -200,9 +203,8 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
     Scores of a run that is judged on training images are `val`.
     """
     average, is_judged_on_training = experiment.average, experiment.settings.held_out is not None
-    with announced("evaluating: features", name=as_typed(training.run.path)):
-        sets = features(experiment, experiment.evaluators, with_classifier=training.epochs > 0)
-    scores = evaluate(experiment.evaluators, sets, announce=announcer(training.run))
+    is_trained = training.epochs > 0
+    scores, sets = evaluated(experiment, training.run.path, experiment.evaluators, with_classifier=is_trained)
     scores = replace(scores, protocol=of_average(scores.protocol, None if average is None else average.protocol))
     if is_judged_on_training:
         scores = replace(scores, test={}, val=scores.test, audit={})
@@ -242,11 +244,6 @@ def came(settings: Settings) -> str:
     return "as loaded" if came_with else "untrained"
 
 
-def announcer(run: RunDirectory) -> Callable[[str], AbstractContextManager[None]]:
-    """For `evaluate`: says which evaluator takes long."""
-    return lambda name: announced(f"evaluating: {name}", name=as_typed(run.path))
-
-
 def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[str, float]:
     """The metrics of the evaluators that are due after so many epochs, as curves.
 
@@ -258,10 +255,8 @@ def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[s
     curves = loss_of_unseen(experiment, run)
     if due:
         dtype = torch.bfloat16 if experiment.precision == "bf16" else torch.float32
-        with announced("evaluating: features", name=as_typed(run.path)):
-            sets = features(experiment, due, dtype=dtype)
         group = "test" if experiment.settings.held_out is None else "val"
-        curves |= grouped(group, evaluate(due, sets, announce=announcer(run)).test)
+        curves |= grouped(group, evaluated(experiment, run.path, due, dtype=dtype)[0].test)
     return curves
 
 
@@ -280,30 +275,16 @@ def loss_of_unseen(experiment: Experiment, run: RunDirectory) -> dict[str, float
     return grouped(group, value)
 
 
-def prepare_observers(experiment: Experiment) -> dict[str, StepObserver]:
-    """The evaluators that learn from the batches of training, ready for the first one."""
-    observers: dict[str, StepObserver] = {
-        name: item for name, item in experiment.evaluators.items() if isinstance(item, StepObserver)
-    }
-    for observer in observers.values():
-        observer.prepare(
-            dim=cast(int, experiment.step.encoder.dim),
-            n_classes=len(experiment.data.classes),
-            device=experiment.device,
-            seed=experiment.settings.seed,
-        )
-    return observers
-
-
-def features(
+def evaluated(
     experiment: Experiment,
+    path: Path,
     evaluators: Mapping[str, Evaluator],
     *,
     with_classifier: bool = False,
     dtype: torch.dtype = torch.float32,
-) -> FeatureSets:
-    """What these evaluators read of the encoder as it stands, or of its average, see `EncodedImages`."""
-    step, data = experiment.step, experiment.data
+) -> tuple[Scores, FeatureSets]:
+    """The scores of the encoder as it stands, or of its average, and the features that they are of."""
+    step, data, name = experiment.step, experiment.data, as_typed(path)
     classifier = step.objective.classifier if with_classifier else None
     if classifier is not None and experiment.device.type == "mps":
         classifier = copy.deepcopy(classifier).cpu()  # where the features are, see `home`
@@ -316,11 +297,7 @@ def features(
         load_other=partial(load_other_data, like=data, data_root=experiment.settings.data_root),
         dtype=dtype,
     )
-    with_training = any(evaluator.reads_training for evaluator in evaluators.values())
-    return images.feature_sets(classifier, with_training=with_training)
-
-
-def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) -> dict[str, str]:
-    """Write the weights of the encoder and of the head into the run directory; returns their hashes."""
-    encoder, head = merged(experiment.encoder), experiment.step.head
-    return save_run_weights(path, result=result, data=experiment.data, encoder=encoder, head=head)
+    with announced("evaluating: features", name=name):
+        with_training = any(evaluator.reads_training for evaluator in evaluators.values())
+        sets = images.feature_sets(classifier, with_training=with_training)
+    return evaluate(evaluators, sets, announce=lambda what: announced(f"evaluating: {what}", name=name)), sets

@@ -18,7 +18,7 @@ from PIL import Image
 import train
 from contrastive.config import compose
 from contrastive.config.settings import Settings
-from contrastive.experiment import build
+from contrastive.experiment import components
 from tests.helpers import CONTIGUOUS, ROOT
 
 SMALL = ["encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs=1", "batch_size=64", "device=cpu"]
@@ -29,7 +29,7 @@ DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming
 def call(words: list[str], folder: Path, out: io.StringIO | None = None) -> tuple[int, str]:
     """Run the program on these words in `folder`: (exit code, its stderr); what it prints goes to `out`."""
     compose._defaults.cache_clear()
-    build._load_data.cache_clear()
+    components._load_data.cache_clear()
     out, err, before = out or io.StringIO(), io.StringIO(), Path.cwd()
     os.chdir(folder)
     try:

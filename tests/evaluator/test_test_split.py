@@ -7,7 +7,7 @@ import torch
 
 from contrastive.dataset import digits
 from contrastive.evaluator import linear
-from contrastive.experiment import build
+from contrastive.experiment import components
 from contrastive.experiment.run import run_experiment
 from tests.helpers import BARE, saved_weights
 
@@ -33,11 +33,11 @@ def test_permuted_test_labels_change_no_weight_and_no_choice(composed, tmp_path,
     results, chosen = [], []
     for name, dataset in (("plain", load), ("permuted", permuted)):
         monkeypatch.setattr(digits, "digits", dataset)
-        build._load_data.cache_clear()
+        components._load_data.cache_clear()
         strengths.clear()
         results.append(run_experiment(composed(*WORDS), tmp_path / name))
         chosen.append(list(strengths))
-    build._load_data.cache_clear()
+    components._load_data.cache_clear()
     plain, shuffled = (saved_weights(tmp_path / name) for name in ("plain", "permuted"))
     assert all(torch.equal(plain[key], shuffled[key]) for key in plain)
     assert results[0]["val"] == results[1]["val"]
