@@ -8,7 +8,6 @@ standardization of the run. Those that cannot be read are left out and named.
 
     -o features.npz       arrays path, label, features
     -o features.csv       columns path, label, 0, 1, ...; .parquet likewise (needs pyarrow)
-    -o features.npy       the features alone, with path and label in features.csv
 """
 
 from pathlib import Path
@@ -35,16 +34,16 @@ def main(words: list[str]) -> int:
 
     from contrastive.experiment.encoder import open_encoder
     from contrastive.experiment.machine import start_device
-    from contrastive.export.embed import embed, items_of, written_files
+    from contrastive.export.embed import check_file, embed, items_of
 
-    files = written_files(options.file, options.places)
+    check_file(options.file, options.places)
     device = start_device(options.device)
     encoder, transform = open_encoder(options.run, options.folders)
     dtype = torch.float16 if options.half else torch.float32
     found = embed(encoder, transform, items_of(options.places), device=device, dtype=dtype)
     found.write(options.file)
     n, size = found.features.shape
-    print(f"{' and '.join(map(str, files))}: {counted(n, 'image')}, {size} features each")
+    print(f"{options.file}: {counted(n, 'image')}, {size} features each")
     for path, why in list(found.left_out.items())[:SHOWN]:
         print(f"left out: {path} ({why})")
     if (more := len(found.left_out) - SHOWN) > 0:

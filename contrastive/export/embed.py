@@ -28,7 +28,7 @@ from contrastive.files import atomic
 from contrastive.listing.found import Found
 from contrastive.listing.walk import NO_IMAGE, LeftOut, below, image_paths
 
-SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+SUFFIXES = (".npz", ".csv", ".parquet")
 BATCH = 256  # images at once
 
 
@@ -59,28 +59,16 @@ class Embedding:
 
     def write(self, file: Path) -> None:
         """Write what the suffix says: .npz has the arrays path, label and features; .csv and .parquet the columns path,
-        label, 0, 1, ...; .npy the features alone, with path and label in a .csv beside it.
-
-        Raises:
-            ConfigError: another suffix, or a package is missing.
-        """
-        written_files(file, ())
+        label, 0, 1, ..."""
         if file.suffix == ".npz":
             with atomic(file) as part, part.open("wb") as out:
                 np.savez(out, path=np.array(self.path), label=np.array(self.label), features=self.features)
-        elif file.suffix == ".npy":
-            with atomic(file) as part, part.open("wb") as out:
-                np.save(out, self.features)
-            self._write_table(file.with_suffix(".csv"), self.features[:, :0])
-        else:
-            self._write_table(file, self.features)
-
-    def _write_table(self, file: Path, features: NDArray[Any]) -> None:
+            return
         import pandas as pd  # late: it takes a second
 
-        columns = pd.DataFrame(features, columns=list(map(str, range(features.shape[1]))))
-        names = {"path": map(_as_text, self.path), "label": map(_as_text, self.label)}
-        table = pd.concat([pd.DataFrame({key: list(texts) for key, texts in names.items()}), columns], axis=1)
+        table = pd.DataFrame(self.features, columns=list(map(str, range(self.features.shape[1]))))
+        table.insert(0, "path", list(map(_as_text, self.path)))
+        table.insert(1, "label", list(map(_as_text, self.label)))
         with atomic(file) as part:
             (table.to_csv if file.suffix == ".csv" else table.to_parquet)(part, index=False)
 
@@ -90,30 +78,15 @@ def _as_text(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def written_files(file: Path, places: Sequence[Path]) -> list[Path]:
-    """The files that `write` writes.
-
-    Args:
-        places: what is embedded.
-
-    Raises:
-        ConfigError: another suffix, a file that is one of the places, a table beside an .npy that is none of ours, or
-            a package is missing.
-    """
+def check_file(file: Path, places: Sequence[Path]) -> None:
+    """Raise ConfigError for a file that `write` cannot write, or that is one of the places that are embedded."""
     other = f"try -o {file.stem or 'features'}"
     if file.suffix not in SUFFIXES:
         raise ConfigError(f"{file} must end in {', '.join(SUFFIXES)}: {other}.npz")
     if file.suffix == ".parquet" and find_spec("pyarrow") is None:
         raise ConfigError(".parquet needs pyarrow: try pip install pyarrow, or a file .npz")
-    table = file.with_suffix(".csv")
-    files = [file, table] if file.suffix == ".npy" else [file]
-    for own in files:
-        if own.resolve() in [place.resolve() for place in places]:
-            raise ConfigError(f"{own} would be overwritten: {other}-features{file.suffix}")
-    is_ours = not table.exists() or table.read_bytes().partition(b"\n")[0].strip() == b"path,label"
-    if file.suffix == ".npy" and not is_ours:
-        raise ConfigError(f"{table} would be overwritten with the paths of {file}: {other}-features{file.suffix}")
-    return files
+    if file.resolve() in [place.resolve() for place in places]:
+        raise ConfigError(f"{file} would be overwritten: {other}-features{file.suffix}")
 
 
 def embed(
