@@ -8,16 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
-from contrastive.cli import train
 from contrastive.cli.sweep import record_jobs
-from contrastive.distributed.hardware import processor
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import provenance
-from contrastive.run.provenance import code_record, environment_record, module_hashes, typed_command
-from tests.helpers import ROOT
+from contrastive.run.provenance import code_record, module_hashes, typed_command
 
 WHO = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
 
@@ -55,15 +51,6 @@ def test_the_recorded_command_can_be_typed_again(monkeypatch):
     added = [*record_jobs(Path("/tmp/jobs")), "hydra/launcher=cores"]
     monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", *words, *added])
     assert shlex.split(typed_command([])) == ["train.py", *words]
-
-
-def test_contrastive_train_records_the_folders_of_its_command(monkeypatch):
-    typed = []
-    monkeypatch.setattr(sys, "argv", ["/somewhere/contrastive", "train", "loss=mine", "--config-dir", "mine"])
-    monkeypatch.setattr(train, "run", lambda: typed.append(typed_command(["loss=mine"])))
-    assert train.main(sys.argv[2:]) == 0
-    assert typed == ["train.py --config-dir mine loss=mine"]
-    assert typed_command(["loss=later"]) == "train.py loss=later", "what is started next is no train.py"
 
 
 def test_other_code_is_told_from_another_commit(checkout):
@@ -172,16 +159,3 @@ def test_what_lies_beside_a_module_in_a_folder_of_ones_own_is_code_too(tmp_path,
     monkeypatch.chdir(tmp_path)
     assert list(module_hashes(config)) == ["own_a", "own_pack", "own_pack.deep.inner"]
     assert not {"own_a", "own_pack", "own_space"} & sys.modules.keys()
-
-
-def test_environment_names_versions_and_processor():
-    config = {"compile": False, "loss": {"_target_": "contrastive.loss.nt_xent.NTXent"}}
-    cpu = torch.device("cpu")
-    record = environment_record(
-        cpu, config=config, overrides=["seed=1"], precision="fp32", data_hash="d", facts={"dataset": "x"}
-    )
-    assert record["processor"] == processor(cpu)
-    assert record["torch"] == torch.__version__
-    assert record["overrides"] == ["seed=1"]
-    assert record["modules"] == {}
-    assert provenance.ROOT == ROOT

@@ -1,20 +1,14 @@
 """`contrastive runs` tells apart what runs, what was interrupted and what is done."""
 
-import errno
-import fcntl
 import json
-import os
 from pathlib import Path
 
 import pytest
 import yaml
-from filelock import lock_descriptor
 
 from contrastive.cli import runs
 from contrastive.errors import ConfigError
-from contrastive.experiment import summary
-from contrastive.run import files
-from contrastive.run.files import files_below, is_locked, lock
+from contrastive.run.files import files_below, lock
 from contrastive.run.log import read_points
 from contrastive.text import marked, show
 from tests.helpers import ROOT, SOUND_ENVIRONMENT
@@ -66,32 +60,6 @@ def test_a_config_of_another_program_is_no_run(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.endswith("\n1 interrupted\n")
 
 
-def test_looking_asks_no_file_system_for_more_than_it_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = {os.O_RDWR: 0, os.O_RDONLY: errno.EBADF}  # NFS locks what is open for writing
-
-    def flock(descriptor: int, *, blocking: bool) -> bool:
-        if number := numbers[fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE]:
-            raise OSError(number, os.strerror(number))
-        return lock_descriptor(descriptor, blocking=blocking)
-
-    monkeypatch.setattr(files, "lock_descriptor", flock)
-    with (tmp_path / ".lock").open("a") as file:
-        assert lock_descriptor(file.fileno(), blocking=False)
-        assert is_locked(tmp_path)
-        numbers[os.O_RDWR] = errno.ENOSYS  # nothing can be locked
-        assert not is_locked(tmp_path)
-
-
-def test_looking_neither_makes_nor_keeps_a_lock(tmp_path: Path) -> None:
-    assert not is_locked(tmp_path)
-    assert not (tmp_path / ".lock").exists()
-    with lock(tmp_path):
-        assert is_locked(tmp_path)
-    assert not is_locked(tmp_path)
-    with (tmp_path / ".lock").open("a") as file:
-        assert lock_descriptor(file.fileno(), blocking=False)
-
-
 def test_no_run_ends_in_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert runs.main([str(tmp_path)]) == 2
     assert "try python train.py" in capsys.readouterr().err
@@ -115,17 +83,6 @@ def test_runs_in_linked_folders_are_found_once(tmp_path):
     (tmp_path / "outputs/cifar10").symlink_to(tmp_path / "scratch")
     (tmp_path / "scratch/circle").symlink_to(tmp_path / "outputs")
     assert files_below(tmp_path / "outputs", "result.json") == [tmp_path / "outputs/cifar10/a/result.json"]
-
-
-def test_the_first_lines_of_a_run_say_how_to_look_on_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = Path("outputs/digits/nt_xent/default/seed=0")
-    assert summary.watching(path) == ""
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert summary.watching(path).endswith("-m contrastive runs outputs")
-    assert summary.watching(Path(".")).endswith("contrastive runs .")
 
 
 def test_a_run_that_broke_down_is_called_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,8 +128,3 @@ def test_first_row_shows_the_images():
     torch.testing.assert_close(rows[0][:, ::6, ::6], images[0] / 255)
     torch.testing.assert_close(rows[1], rows[0])
     torch.testing.assert_close(rows[2], 1 - rows[0])
-
-
-def test_a_large_image_is_shown_at_the_size_of_its_views():
-    grid = view_grid(torch.zeros(2, 3, 256, 200, dtype=torch.uint8), torch.zeros(1, 2, 3, 224, 224))
-    assert grid.shape == (3, 2 * 224 + 6, 2 * 224 + 6)

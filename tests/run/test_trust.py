@@ -71,17 +71,6 @@ def test_a_module_of_yours_lies_in_a_folder_that_you_name(tmp_path, monkeypatch)
     assert not list(tmp_path.rglob("EVIL"))
 
 
-def test_a_package_of_several_folders_is_yours_if_all_of_them_are(tmp_path, monkeypatch):
-    for place in ("mine", "theirs"):
-        (tmp_path / place / "my_parts").mkdir(parents=True)
-        monkeypatch.syspath_prepend(tmp_path / place)
-    (tmp_path / "theirs/my_parts/evil.py").write_text("class Loss: pass\nopen('EVIL', 'w')\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="is neither a component"):
-        check_targets({"loss": {"_target_": "my_parts.evil.Loss"}}, [tmp_path / "mine"])
-    assert not (tmp_path / "EVIL").exists()
-
-
 def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
     """Its encoder is a model whose hubconf.py would be run."""
     (tmp_path / "hubconf.py").write_text("open('EVIL', 'w')\ndef x():\n    return 1\n")
@@ -123,19 +112,6 @@ def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_pa
     said = capsys.readouterr().err
     assert f"{group}._target_={evil}.Thing is neither a component" in said
     assert f"if you know what {evil} does, try --config-dir FOLDER, that of {evil}.py" in said
-
-
-def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypatch):
-    before, seen = list(sys.path), []
-    monkeypatch.setattr(
-        "contrastive.cli.evaluate.parse_args",
-        lambda words, folders: seen.append((folders, sys.path[len(before) :])) or [],
-    )
-    monkeypatch.setattr("contrastive.cli.evaluate.evaluate_runs", lambda requests: "")
-    monkeypatch.chdir(tmp_path)
-    evaluate(["run", "--config-dir", "."])
-    evaluate(["run"])
-    assert seen == [([tmp_path], [str(tmp_path)]), ([], [])]
 
 
 def test_a_composed_class_may_be_any_that_can_be_imported():
