@@ -9,7 +9,7 @@ import pytest
 from contrastive.__main__ import main
 from contrastive.errors import ConfigError
 from contrastive.listing.names import check_no_secrets
-from tests.dataset.test_stored_images import RECIPE
+from tests.dataset.data import RECIPE
 from tests.helpers import ONE_THREAD, compose_settings, program, write_image_folder
 
 KEY = "AKIAEXAMPLE"

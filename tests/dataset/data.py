@@ -2,11 +2,7 @@
 
 import io
 import os
-import signal
-import subprocess
-import sys
 import tarfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +12,7 @@ from PIL import Image
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import shards
 from contrastive.types import Data, Split
-from tests.helpers import CONTIGUOUS, ONE_THREAD, ROOT, logged_lines, program, saved_weights, wait_for
+from tests.helpers import CONTIGUOUS, program
 
 RECIPE = [
     "encoder=resnet18_narrow", "encoder.width=2", "epochs=2", "log_every=1", "device=cpu", "precision=fp32",
@@ -27,7 +23,6 @@ QUICK = [
     "encoder.width=2", "epochs=2", "batch_size=16", "device=cpu", CONTIGUOUS, "evaluator=[knn]", "evaluator.knn.k=5",
     "hydra.run.dir=run",
 ]  # fmt: skip
-ENVIRONMENT = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
 
 
 def encoded(pixels: np.ndarray, kind: str = "png") -> bytes:
@@ -38,12 +33,6 @@ def encoded(pixels: np.ndarray, kind: str = "png") -> bytes:
 
 def picture(value: int, kind: str = "png") -> bytes:
     return encoded(np.full((8, 8, 3), value, np.uint8), kind)
-
-
-def oriented(orientation: int) -> Image.Exif:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    return exif
 
 
 def write_tar(path: Path, files: dict[str, bytes], *, format: int = tarfile.USTAR_FORMAT) -> Path:
@@ -103,51 +92,3 @@ def ran(*words: str, cwd: Path) -> str:
     done = program(*words, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def continued(n: int, words: list[str], cwd: Path) -> None:
-    """Run train.py with n processes on a run that was killed."""
-    done = subprocess.run([*torchrun(n), *words], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "resuming after" in done.stdout
-
-
-def killed(n: int, words: list[str], run: Path, *, after: int) -> None:
-    """Start the run with n processes, and kill them all once the log has so many steps."""
-    process = subprocess.Popen(
-        [*torchrun(n), *words], cwd=run.parent, env=ENVIRONMENT, start_new_session=True, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    wait_for(run / "checkpoints/last.pt", process)
-    while (run / "metrics.jsonl").read_text().count("train/loss") < after:
-        assert process.poll() is None
-        time.sleep(0.02)
-    for pid in descendants(process.pid):
-        os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def torchrun(n: int) -> list[str]:
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(n)] if n > 1 else []
-    return [sys.executable, *launcher, str(ROOT / "train.py")]
-
-
-def descendants(pid: int) -> list[int]:
-    """The process and all that it started, those of torchrun with a session of their own among them."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(other for child in children for other in descendants(int(child)))]
-
-
-def losses(run: Path) -> list[float]:
-    return [line["train/loss"] for line in logged_lines(run) if "train/loss" in line]
-
-
-def assert_same_run(mine: Path, theirs: Path) -> None:
-    """Two runs logged the same and ended in the same weights."""
-    assert logged_lines(mine) == logged_lines(theirs)
-    assert_same_weights(mine, theirs)
-
-
-def assert_same_weights(mine: Path, theirs: Path) -> None:
-    one, other = saved_weights(mine), saved_weights(theirs)
-    assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in other)

@@ -139,15 +139,6 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) ->
     assert fingerprint(build("corrupted_cifar10", tables("align_conflict", base))) != fingerprint(data)
 
 
-def test_each_share_of_bias_conflicting_images_has_a_table(tmp_path: Path) -> None:
-    base = write_corrupted_cifar10(tmp_path)
-    (base / "0.5pct").rename(base / "5pct")
-    tables("align_conflict", base)
-    assert len(build("corrupted_cifar10", base, "dataset.table=5pct.csv").pretrain) == 56
-    with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*: try dataset\.table=5pct\.csv"):
-        build("corrupted_cifar10", base)
-
-
 def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path) -> None:
     base = tables("align_conflict", write_bffhq(tmp_path / "bffhq"))
     conflicting = build("bffhq", base)
@@ -211,12 +202,6 @@ def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(tmp_path: Path, bi
         assert left_out == 0 if own[gender] == trait else left_out > 0
     for gender, other in (("male", "female"), ("female", "male")):
         assert train[other, own[gender]] == train[gender, own[gender]] // 10 > 0
-
-
-def test_no_two_datasets_have_one_target() -> None:
-    """A run's dataset is found again by its target."""
-    targets = [line for path in (CONFIGS / "dataset").glob("*.yaml") for line in path.open() if "_target_:" in line]
-    assert len(targets) == len(set(targets)) >= 10
 
 
 FOLDERS: dict[str, tuple[str, str, Callable[[Path], Path]]] = {  # dataset, layout of its tables, folder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import contrastive
 from contrastive.dataset.arrays import arrays, as_images, given_data
@@ -119,16 +119,6 @@ def test_pil_images_have_the_pixels_of_a_folder(mode, tmp_path):
     assert np.array_equal(np.broadcast_to(ours, (3, 8, 8)), decode(file.read_bytes(), 8))
 
 
-class Hub:
-    """A data set of Hugging Face, which is no `Dataset` of torch."""
-
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, i: int):
-        return {"image": RGB[i], "label": 0}
-
-
 RGB = images((N, 8, 8, 3), np.uint8)
 
 
@@ -138,21 +128,13 @@ RGB = images((N, 8, 8, 3), np.uint8)
         (3, r"data is a int: try data=\(images, labels\)"),
         ({"val": images()}, "data has the splits val"),
         ({"train": RGB, "test": RGB[:, :6]}, "test images are uint8, 6 x 8 pixels of 3 channels and the training"),
-        ({"train": RGB.astype(np.uint16), "test": RGB}, "the test images are uint8, .* the training images uint16"),
-        ({"train": RGB, "val": RGB[..., 0]}, "the validation images are uint8, 8 x 8 pixels of 1 channel"),
         ({"train": (RGB, LABEL), "test": RGB}, "of the training and the test images one has labels: try"),
         ({"train": (RGB, LABEL), "test": (RGB, LABEL + 1)}, "the test images have the label 3 and no training image"),
-        ((RGB[:3], LABEL[:3]), "class 0, 1, 2 has fewer than two labeled training"),
-        (DataLoader(TensorDataset(torch.zeros(4))), "data is a DataLoader: try"),
-        (Hub(), r'data is a Hub: try .* or data=\[\(x\["image"\], x\["label"\]\) for x in dataset\]'),
         ([{"image": RGB[0], "label": 0}], "item 0 of data is a dict: try pairs of image and label"),
-        ([(RGB[0], 0, "name")], "item 0 of data is a tuple: try pairs"),
         ([Image.new("F", (8, 8))], r"item 0 of data cannot be read \(mode F has no fixed range"),
         ([images((8, 8)), images((9, 8))], r"image 1 of data is uint16 \(9, 8\) and the first one is uint16 \(8, 8\)"),
         ([(torch.rand(3, 8, 8), 0)], r"are float32 .*: try .* or \(x \* 255\)"),
-        (RGB.astype(int) * 99, r"are int64 from 0 to .* must be uint8 or uint16: try x\.astype\('uint8'\)"),
         ((RGB, LABEL[:-1]), "the labels of 60 training images are int64 .59,.: try"),
-        ((RGB, LABEL / 2), "the labels of 60 training images are float64"),
     ],
 )
 def test_what_python_has_and_a_run_cannot_use(data, sentence):
@@ -218,36 +200,13 @@ def test_an_archive_is_refused_before_it_is_read(files, monkeypatch):
         load(files, images="med.npz")
 
 
-def header(text: str) -> bytes:
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(400)
-
-
-SHAPE = "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"", b"hello", pickle.dumps([1]), header("[" * 5000), header("__import__('os')"), b"PK\x03\x04" + bytes(100),
-        header("{'descr': 'zz', 'fortran_order': False, 'shape': (3, 8, 8), }"),
-        *(header(SHAPE % shape) for shape in ("(1000000000000, 8, 8)", "(-3, 8, 8)", f"({9**40}, 8)")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("content", [b"", b"hello", pickle.dumps([1]), b"PK\x03\x04" + bytes(100)], ids=repr)
 def test_a_file_that_is_no_array_is_one_sentence(files, content):
     (files / "odd.npy").write_bytes(content)
     for options in ({"images": "odd.npy"}, {"images": "x.npy", "labels": "odd.npy"}):
         with pytest.raises(ConfigError, match=r"odd\.npy is no array of numpy \(.+\): try dataset\.\w+=FILE") as said:
             load(files, **options)
         assert "allow_pickle" not in str(said.value) or "unsafely" not in str(said.value)
-
-
-def test_the_report_counts_classes_and_says_where_a_split_is_from(files):
-    data = load(files, images="x.npy", labels="y.npy")
-    assert data.found is not None
-    assert data.found.splits == {"train": dict.fromkeys(NAMES, 16), "test": dict.fromkeys(NAMES, 4)}
-    assert data.found.places["test"] == "a fixed fifth of each class, chosen by their places: 12 of 60 images"
-    given = given_data((images(), LABEL - 1), name="given")
-    assert given.found is not None and given.found.splits["train"][""] == 20
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from contrastive.dataset.biased_digits import biased_digits
 from contrastive.dataset.digits import digits
 from contrastive.dataset.splits import channel_stats, fingerprint, first_per_class, long_tail, name_splits
 from contrastive.errors import ConfigError
@@ -35,16 +34,6 @@ def test_hold_out_leaves_the_validation_images_out():
     assert whole.nbytes == held_out.nbytes == 1797 * 3 * 8 * 8  # every image once
     assert torch.equal(held_out.probe_val.image, whole.probe_val.image)
     assert torch.equal(held_out.pretrain.image[held_out.probe_train], whole.pretrain.image[whole.probe_train])
-
-
-def test_validation_index_points_into_pretrain():
-    data = digits(size=8)
-    assert torch.equal(data.pretrain.image[data.probe_val_index], data.probe_val.image)
-    assert torch.equal(data.pretrain.label[data.probe_val_index], data.probe_val.label)
-    both = torch.cat([data.probe_train, data.probe_val_index]).sort().values
-    assert torch.equal(both, torch.arange(len(data.pretrain)))
-    assert digits(size=8, hold_out=True).probe_val_index is None
-    assert biased_digits().probe_val_index is None  # shown recolored
 
 
 def test_fingerprint_depends_on_images_labels_and_biases():
@@ -83,11 +72,3 @@ def test_a_long_tail_falls_in_equal_ratios_from_the_smallest_class():
     assert len(long_tail(split, None)) == len(split)
     with pytest.raises(ConfigError, match=r"dataset\.imbalance must be at least 1, got 0\.5: try"):
         long_tail(split, 0.5)
-
-
-def test_data_are_shown_in_a_line():
-    data = biased_digits()
-    assert repr(data) == (
-        "Data(10 classes, 10 biases, pretrain=Split(1,438 images (3, 12, 12), bias labels), "
-        "test=Split(359 images (3, 12, 12), bias labels))"
-    )

@@ -109,20 +109,6 @@ def test_images_that_are_there_twice_are_counted(tmp_path, capsys, monkeypatch):
     assert f"{COPIES}; 1 image with more than one label" in found
 
 
-def test_different_images_are_not_there_twice(tmp_path, capsys):
-    assert " too" not in look(capsys, write_image_folder(tmp_path / "bugs"))[1]
-
-
-@pytest.mark.slow
-def test_shards_are_reported_by_their_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = tmp_path / "packed"
-    assert pack([str(write_image_folder(tmp_path / "bugs")), str(place)]) == 0
-    assert f"dataset=shards dataset.root={place} dataset.size=12\n" in capsys.readouterr().out  # as the images have
-    code, said = look(capsys, place)
-    assert code == 0
-    assert f"dataset=shards dataset.root={place} dataset.size=12" in said
-
-
 def test_a_dataset_of_ones_own_is_reported(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine/dataset").mkdir(parents=True)
     (tmp_path / "mine/squares.py").write_text(SQUARES)

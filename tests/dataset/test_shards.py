@@ -1,10 +1,7 @@
 """Tar shards: what is read of them, of damaged ones too, and what `contrastive pack` writes."""
 
-import json
-import re
 import shutil
 import subprocess
-import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -115,29 +112,6 @@ def test_those_who_index_at_once_share_the_work(folder, monkeypatch):
     assert found[0] == found[1] == found[2]
 
 
-def test_oddities_of_tars(tmp_path):
-    long = "x" * 150
-    for format in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
-        files = {
-            f"{long}/ü.PNG": picture(1), f"{long}/ü.json": b'{"label": 2, "place": 1}',
-            "README": b"no dot", "._b.png": b"of macOS", "b.png": picture(2), "b.seg.png": picture(9), "b.cls": b"1\n",
-        }  # fmt: skip
-        path = write_tar(tmp_path / f"{format}.tar", files, format=format)
-        with tarfile.open(path, "a") as tar:
-            tar.addfile(tarfile.TarInfo("empty.png"))
-        found = dict(samples(path))
-        assert list(found) == [f"{long}/ü", "b", "empty"]
-        assert list(found["b"]) == ["png", "seg.png", "cls"]
-        (index,) = index_shards([path], tmp_path / "cache", Fields())
-        assert (
-            index.facts["label"] == [2, 1]
-            and index.entries["label"].tolist() == [0, 1]
-            and list(index.facts["faults"]) == ["empty"]
-        )
-        content, offset = (int(index.entries[1][name]) for name in ("content", "offset"))
-        assert path.read_bytes()[offset : offset + (content >> 32)] == picture(2)
-
-
 def test_a_truncated_or_compressed_shard_is_refused_with_its_name(folder):
     whole = (folder / "001.tar").read_bytes()
     end = len(whole.rstrip(b"\0"))
@@ -192,17 +166,6 @@ def test_what_is_no_image_is_left_out_and_reported(folder, monkeypatch):
         assert data.found.notes == ()
 
 
-def test_labels_and_biases_of_json(tmp_path):
-    files = {}
-    for i in range(20):
-        files |= {f"{i:02}.png": picture(i), f"{i:02}.json": json.dumps({"y": i % 2, "place": i % 3}).encode()}
-    folder = write_tar(tmp_path / "tars/a.tar", files).parent
-    data = load_shards(folder, label="y", bias="place")
-    assert (len(data.classes), len(data.biases)) == (2, 3)
-    assert data.pretrain.bias.tolist() == [value % 3 for value in values(data.pretrain)]
-    assert load_shards(folder).classes == ()  # no `label` in the files: no labels
-
-
 def test_labels_of_a_part_alone(folder):
     data = load_shards(folder, labeled=16)
     known = data.pretrain.label[data.pretrain.label >= 0]
@@ -215,8 +178,6 @@ def test_labels_of_a_part_alone(folder):
 
 def test_refusals_say_what_to_do(folder):
     for options, said in [
-        ({"root": None}, r"try dataset.root=PATH dataset.size=8"),
-        ({"size": None}, r"try dataset.root=.* dataset.size=32"),
         ({"root": f"{folder}/x*.tar"}, r"there is no shard .*: try dataset.root=FOLDER"),
         ({"root": f"{folder}/{{000..003}}.tar"}, r"there is no shard .*003\.tar"),
     ]:
@@ -253,11 +214,6 @@ def test_the_name_of_a_split_is_that_of_the_folder_above(folder):
     assert load_shards(inner).facts["dataset_name"] == "inner"
     with pytest.raises(ConfigError, match=r"there is no shard .*/\*\.tar: try dataset\.root=.*/deep/part$"):
         load_shards(shutil.copytree(inner, folder / "deep/part").parent)
-
-
-def test_patterns(folder):
-    assert [path.name for path in expand(f"{folder}/{{000..002}}.tar")] == ["000.tar", "001.tar", "002.tar"]
-    assert expand(f"{folder}/*1.tar") == [folder / "001.tar"] and len(expand(str(folder))) == 3
 
 
 def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
@@ -325,13 +281,6 @@ def test_names_of_shards_tell_their_splits(tmp_path):
     assert (len(data.pretrain), len(data.test)) == (8, 3)
 
 
-def test_two_folders_of_shards_for_one_split_are_refused(tmp_path):
-    for name in ("train2014", "train2017"):
-        write_shards(tmp_path / "W" / name)
-    with pytest.raises(ConfigError, match=r"has two folders of train: try dataset.root=.*train2017"):
-        load_shards(tmp_path / "W")
-
-
 def test_pack_keeps_labels_and_biases_of_a_table(birds, tmp_path, capsys):
     dest = tmp_path / "packed"
     assert main(["pack", str(birds), str(dest), "dataset.table=metadata.csv", "--per-shard", "16"]) == 0
@@ -352,16 +301,9 @@ def test_pack_keeps_labels_and_biases_of_a_table(birds, tmp_path, capsys):
     assert told in packed.found.notes
 
 
-def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, tmp_path, capsys):
+def test_pack_refuses_other_labels_in_the_same_folder(birds, tmp_path, capsys):
     words = ["pack", str(birds), str(tmp_path / "packed")]
-    table = (birds / "metadata.csv").read_text()
     assert main([*words, "dataset.table=metadata.csv"]) == 0
-    (birds / "other.csv").write_text(table.replace(",1,0,", ",0,0,"))
-    for typed, said in [
-        ("dataset.table=other.csv", "holds shards of other files"),
-        ("dataset.size=12", r"pack has no dataset\.size: try dataset\.table, dataset\.columns, dataset\.splits"),
-    ]:
-        assert main([*words, typed]) == 2
-        assert re.search(said, capsys.readouterr().err)
-    assert main([*words, "table=metadata.csv", "columns={label: kind}"]) == 2
-    assert "try contrastive look " in capsys.readouterr().err
+    (birds / "other.csv").write_text((birds / "metadata.csv").read_text().replace(",1,0,", ",0,0,"))
+    assert main([*words, "dataset.table=other.csv"]) == 2
+    assert "holds shards of other files" in capsys.readouterr().err

@@ -1,6 +1,9 @@
 """Views of whole images, `dataset.frame`: the boxes, the pixels, what a batch holds, and runs."""
 
+import os
 import shutil
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from torch import Tensor
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
-from contrastive.augmentation.crop import RandomCrop, RandomResizedCrop
+from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.augmentation.flip import HorizontalFlip
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
@@ -22,7 +25,8 @@ from contrastive.experiment.components import build_augmentation
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.types import Batch, Data, Shard
-from tests.dataset.data import RECIPE, encoded, load_shards, losses, ran, write_tar
+from tests.dataset.data import RECIPE, encoded, load_shards, ran, write_tar
+from tests.helpers import logged_lines, started, wait_for
 
 FRAME = 40
 SIZES = [(30, 40), (40, 30), (25, 17), (40, 40), (1, 40), (40, 1), (1, 1), (8, 39)]  # height, width
@@ -166,18 +170,14 @@ def test_what_frames_cannot_go_with_is_refused_before_any_data(composed):
     settings = composed("dataset=shards", "dataset.root=nowhere", "dataset.size=12", "dataset.frame=40")
     with pytest.raises(ConfigError, match=r"try resident=auto, or dataset\.frame=null"):
         build(replace(settings, resident=True))
-    crop, padded, flip = (
-        {"_target_": f"{kind.__module__}.{kind.__name__}"} for kind in (RandomResizedCrop, RandomCrop, HorizontalFlip)
-    )
+    crop, flip = ({"_target_": f"{kind.__module__}.{kind.__name__}"} for kind in (RandomResizedCrop, HorizontalFlip))
 
     def built(ops: dict, **changed) -> Augmentation:
         node = {"_target_": f"{Compose.__module__}.Compose", "ops": ops}
         return build_augmentation(replace(settings, augmentation=node, **changed))
 
     for ops, changed, said in [
-        ({}, {}, r"needs a RandomResizedCrop first: try augmentation=simclr, or dataset\.frame=null"),
         ({"flip": flip, "crop": crop}, {}, "needs a RandomResizedCrop first"),
-        ({"crop": padded}, {}, "needs a RandomResizedCrop first"),
         ({"crop": crop}, {"noise_frac": 0.1}, "try noise_frac=0"),
         ({"crop": crop}, {"blur_frac": 0.1}, "try blur_frac=0"),
     ]:
@@ -187,17 +187,26 @@ def test_what_frames_cannot_go_with_is_refused_before_any_data(composed):
     assert built({"a": crop | {"size": 8}}) == Compose(ops={"a": RandomResizedCrop(size=8)})
 
 
-@pytest.fixture
-def words(tmp_path) -> list[str]:
-    """A run over shards of JPEGs."""
-    root = write_shards(tmp_path / "tars", n=140, kind="jpeg")
-    data = ["dataset=shards", f"dataset.root={root}", "dataset.size=12", f"dataset.frame={FRAME}"]
-    return [*RECIPE, *data, "batch_size=12"]
-
-
 @pytest.mark.slow
-def test_two_processes_see_the_views_of_one(words, tmp_path):
-    for n in (1, 2):
-        ran(*words, "epochs=1", f"devices={n}", f"hydra.run.dir={tmp_path}/{n}", cwd=tmp_path)
-    one, two = (losses(tmp_path / f"{n}") for n in (1, 2))
-    assert len(one) == 112 // 12 and two == pytest.approx(one, rel=1e-3)
+def test_a_run_killed_and_continued_by_other_numbers_of_processes_is_the_undisturbed_one(tmp_path):
+    root, whole, run = write_shards(tmp_path / "tars", n=225, kind="jpeg"), tmp_path / "whole", tmp_path / "run"
+    words = [
+        *RECIPE, "dataset=shards", f"dataset.root={root}", "dataset.size=12", f"dataset.frame={FRAME}",
+        "batch_size=12", "epochs=4", "checkpoint_every_minutes=0.0001",
+    ]  # fmt: skip
+    ran(*words, f"hydra.run.dir={whole}", cwd=tmp_path)
+    for n, after in ((1, 4), (2, 20), (2, 32)):
+        process = started(*words, f"hydra.run.dir={run}", f"devices={n}", cwd=tmp_path, start_new_session=True)
+        wait_for(run / "checkpoints/last.pt", process)
+        while (run / "metrics.jsonl").read_text().count("train/loss") < after:
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert "resuming after" in ran(*words, f"hydra.run.dir={run}", "devices=3", cwd=tmp_path)
+    mine, theirs = (
+        [(line["step"], line["train/loss"]) for line in logged_lines(path) if "train/loss" in line]
+        for path in (run, whole)
+    )
+    assert [step for step, _ in mine] == [step for step, _ in theirs] and len(mine) == 4 * (180 // 12)
+    assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in theirs], rel=1e-3)
