@@ -203,7 +203,7 @@ def test_a_run_killed_and_continued_by_other_numbers_of_processes_is_the_undistu
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    assert "resuming after" in ran(*words, f"hydra.run.dir={run}", "devices=3", cwd=tmp_path)
+    assert "resuming after" in ran(*words, f"hydra.run.dir={run}", cwd=tmp_path)
     mine, theirs = (
         [(line["step"], line["train/loss"]) for line in logged_lines(path) if "train/loss" in line]
         for path in (run, whole)
