@@ -1,6 +1,5 @@
 """MNIST, its files checked against published checksums."""
 
-import hashlib
 from pathlib import Path
 
 from torchvision.datasets import MNIST
@@ -9,7 +8,7 @@ from contrastive.dataset.digits import gray_to_rgb
 from contrastive.dataset.download import fetch, lock_path
 from contrastive.dataset.splits import name_splits
 from contrastive.errors import ConfigError
-from contrastive.files import locked
+from contrastive.files import file_hash, locked
 from contrastive.types import Data, Split
 
 MEAN, STD = (0.1307, 0.1307, 0.1307), (0.3081, 0.3081, 0.3081)
@@ -45,12 +44,10 @@ def check_files(root: Path) -> None:
     """Raise ConfigError if one of MNIST's files is there and is not the published one."""
     for name, expected in SHA256.items():
         path = root / FOLDER / name
-        if path.is_file():
-            with path.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != expected:
-                    raise ConfigError(
-                        f"{path.resolve()} is damaged, its checksum is wrong: remove it and put the published one there"
-                    )
+        if path.is_file() and file_hash(path) != expected:
+            raise ConfigError(
+                f"{path.resolve()} is damaged, its checksum is wrong: remove it and put the published one there"
+            )
     legacy = root / "MNIST/processed/training.pt"  # torchvision would read it in place of the files above
     if legacy.exists():
         raise ConfigError(f"{legacy.resolve()} has no published checksum: remove {legacy.parent.resolve()}")

@@ -1,6 +1,8 @@
 """Tar shards: what is read of them, of damaged ones too, and what `contrastive pack` writes."""
 
+import os
 import shutil
+import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,9 @@ from PIL import Image
 from contrastive.__main__ import main
 from contrastive.config.identity import dataset_name
 from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.image_folder import listed_images
 from contrastive.dataset.shard.index import index_shards
+from contrastive.dataset.shard.pack import pack
 from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import expand, shards
@@ -21,17 +25,19 @@ from contrastive.dataset.splits import channel_stats, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.testing import check_dataset
 from tests.dataset.data import (
+    RECIPE,
     contents,
     damage,
     everything,
     load_shards,
     picture,
+    ran,
     values,
     write_shards,
     write_tar,
 )
 from tests.dataset.test_dataset_table import birds as birds
-from tests.helpers import load_image_folder, write_image_folder
+from tests.helpers import load_image_folder, logged_lines, started, wait_for, write_image_folder
 
 
 @pytest.fixture
@@ -307,3 +313,29 @@ def test_pack_refuses_other_labels_in_the_same_folder(birds, tmp_path, capsys):
     (birds / "other.csv").write_text((birds / "metadata.csv").read_text().replace(",1,0,", ",0,0,"))
     assert main([*words, "dataset.table=other.csv"]) == 2
     assert "holds shards of other files" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_killed_and_continued_by_other_numbers_of_processes_is_the_undisturbed_one(tmp_path):
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    pack(listed_images(write_image_folder(tmp_path / "insects", n=90)), tmp_path / "shards", per_shard=40)
+    words = [
+        *RECIPE, "dataset=shards", f"dataset.root={tmp_path}/shards", "dataset.size=12", "batch_size=12",
+        "epochs=4", "checkpoint_every_minutes=0.0001", "noise_frac=0.2",
+    ]  # fmt: skip
+    ran(*words, f"hydra.run.dir={whole}", cwd=tmp_path)
+    for n, after in ((1, 4), (2, 20), (2, 32)):
+        process = started(*words, f"hydra.run.dir={run}", f"devices={n}", cwd=tmp_path, start_new_session=True)
+        wait_for(run / "checkpoints/last.pt", process)
+        while (run / "metrics.jsonl").read_text().count("train/loss") < after:
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert "resuming after" in ran(*words, f"hydra.run.dir={run}", cwd=tmp_path)
+    mine, theirs = (
+        [(line["step"], line["train/loss"]) for line in logged_lines(path) if "train/loss" in line]
+        for path in (run, whole)
+    )
+    assert [step for step, _ in mine] == [step for step, _ in theirs] and len(mine) == 4 * (180 // 12)
+    assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in theirs], rel=1e-3)

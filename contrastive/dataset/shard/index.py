@@ -21,7 +21,7 @@ from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_
 from contrastive.dataset.shard.tar import samples
 from contrastive.files import atomic, content_of
 from contrastive.listing.found import Seen, shortened
-from contrastive.schema import kept, known
+from contrastive.schema import kept
 
 FORMAT = 4  # of the index: raise it when the same shard would be indexed otherwise
 # label and bias are places in `Facts.label` and `Facts.bias`; -1 = none
@@ -60,22 +60,23 @@ def index_shards(shards: Sequence[Path], cache: Path | None, fields: Fields) -> 
     Raises:
         ConfigError: a shard cannot be read, has two images with one key, or a label that is no whole number or word.
     """
-    found = {shard: index for shard in shards if (index := _known(shard, None, fields) or _known(shard, cache, fields))}
-    missing = [shard for shard in shards if shard not in found]
-    random.Random().shuffle(missing)  # others, who index the same shards, work at other ones
-    for shard in tqdm(missing, desc="indexing", unit="shard", mininterval=1, disable=not missing):
-        found[shard] = _indexed(shard, cache, fields)
+    beside = {shard: _path(shard, None, fields) for shard in shards}
+    paths = {
+        shard: path if cache is None or path.exists() else _path(shard, cache, fields) for shard, path in beside.items()
+    }
+    is_done = all(path.exists() for path in paths.values())
+    some_order = random.Random().sample(shards, len(shards))  # others, who index the same shards, work at other ones
+    bar = tqdm(some_order, desc="indexing", unit="shard", mininterval=1, disable=is_done)
+    found = {shard: _indexed(shard, paths[shard], fields) for shard in bar}
     return [found[shard] for shard in shards]
 
 
-def _known(shard: Path, cache: Path | None, fields: Fields) -> Index | None:
-    path = _path(shard, cache, fields)
-    facts = known(path, Facts, is_whole=lambda facts: _is_whole(path, facts))
-    return None if facts is None else Index(shard, _entries(path), facts)
+def _indexed(shard: Path, path: Path, fields: Fields) -> Index:
+    """The index of a shard, kept in the .json file of this path and the .npy file beside it."""
 
-
-def _indexed(shard: Path, cache: Path | None, fields: Fields) -> Index:
-    path = _path(shard, cache, fields)
+    def entries() -> Entries:
+        mapped: Entries = np.load(path.with_suffix(".npy"), mmap_mode="r")
+        return mapped
 
     def make() -> Facts:
         table, facts = _examined(shard, fields)
@@ -83,8 +84,8 @@ def _indexed(shard: Path, cache: Path | None, fields: Fields) -> Index:
             np.save(out, table)
         return facts
 
-    facts = kept(path, Facts, make, is_whole=lambda facts: _is_whole(path, facts))
-    return Index(shard, _entries(path), facts)
+    facts = kept(path, Facts, make, is_whole=lambda facts: len(entries()) == facts["n"])
+    return Index(shard, entries(), facts)
 
 
 def _path(shard: Path, cache: Path | None, fields: Fields) -> Path:
@@ -94,16 +95,6 @@ def _path(shard: Path, cache: Path | None, fields: Fields) -> Path:
     where = () if cache is None else (str(shard.resolve()), info.st_mtime_ns)
     name = hashlib.sha256(repr((FORMAT, *where, info.st_size, *fields)).encode()).hexdigest()[:16]
     return (cache or shard.parent) / f"{shard.stem}-{name}.json"
-
-
-def _entries(path: Path) -> Entries:
-    entries: Entries = np.load(path.with_suffix(".npy"), mmap_mode="r")
-    return entries
-
-
-def _is_whole(path: Path, facts: Facts) -> bool:
-    entries = _entries(path)
-    return entries.dtype == ENTRY and len(entries) == facts["n"]
 
 
 def _examined(shard: Path, fields: Fields) -> tuple[Entries, Facts]:
