@@ -129,14 +129,15 @@ def settings_of_runs(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def runs_and_minutes(record: dict[str, Any], searched: Sequence[float] = ()) -> str:
-    """How many runs, when, and how long."""
+    """How many runs, when, and how long they trained and evaluated."""
     runs = _runs(record)
     dates = sorted({run["date"] for run in runs if run["date"]})
     when = f" on {dates[0]}" if len(dates) == 1 else f" from {dates[0]} to {dates[-1]}" if dates else ""
     minutes = sum(run["minutes"] for run in runs) + sum(searched)
     beside = f", {len(searched)} of them in the search," if searched else ""
     n = len(runs) + len(searched)
-    return f"{n} run{'' if n == 1 else 's'}{beside}{when}, {minutes:.1f} minutes in all"
+    of_all = f"{n} run{'' if n == 1 else 's'}{beside}{when}"
+    return f"{of_all}, {minutes:.1f} minutes of training and evaluation, without starts"
 
 
 def _runs(record: dict[str, Any]) -> list[dict[str, Any]]:
