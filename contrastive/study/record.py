@@ -82,6 +82,7 @@ class ComparisonRecord(TypedDict):
     judged: list[JudgedRecord]
     left_alone: dict[str, dict[str, Any]]
     folders: list[str]  # of --config-dir
+    versions: NotRequired[int]  # comparisons of these names on these data that were judged, this one among them
     sealed: dict[str, Any]  # empty of the first comparisons, which told no hashes
 
 

@@ -27,6 +27,7 @@ from contrastive.study.compare.contest import due, remove_checkpoints
 from contrastive.study.compare.outcome import comparison_record, number_of_looks
 from contrastive.study.compare.plan import read_plan
 from contrastive.study.compare.progress import Lines, conclude, race
+from contrastive.study.compare.seal import seal
 from contrastive.study.compare.search import first_points
 from contrastive.study.compare.trial import Trial
 from contrastive.study.render.comparison import at_an_edge, notes, protocol_text, sections
@@ -419,6 +420,18 @@ def test_judgements_of_other_plans_metrics_margins_and_data_sets_share_the_level
     assert [look("seeds=6", keep=False), look("searches=2", "seeds=6", keep=False)] == [5, 5]
     assert look(dataset="mnist") == 1
     assert [look(dataset="mnist", names=names) for names in (["mnist"], ["mnist", "digits"], ["mnist"])] == [2, 3, 2]
+
+
+def test_other_versions_of_a_comparison_that_were_judged_are_told(tmp_path):
+    """Those on other data are no versions."""
+    for package, data, n in (("1", "digits", 1), ("2", "digits", 2), ("3", "mine", 1), ("1", "digits", 2)):
+        contest, made = contest_of(tmp_path, "budget=1", "seeds=3", made_of={"package": package}, a=70.0, b=69.0)
+        seal(contest, {"[{}, null]": data})
+        assert run_all(contest, made) == []
+        record = comparison_record(contest)
+        assert (record["comparison"]["versions"], faults(record)) == (n, [])
+        said = [*sentences(record), *notes(record), protocol_text(record)]
+        assert sum(f"{n} comparisons of these methods on these data" in text for text in said) == (3 if n > 1 else 0)
 
 
 def edited(run: Run, **changed: Any) -> None:

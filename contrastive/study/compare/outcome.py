@@ -64,6 +64,7 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
             "left_alone": {own.name: own.left_alone for own in contest.methods},
             "folders": [_from_here(folder) for folder in contest.folders],
             "sealed": read_sealed(contest.base),
+            "versions": number_of_versions(contest.base, plan),
             "searches": {own.name: [_search(contest, own, i, state) for i, state in enumerate(states[own.name])]
                          for own in contest.methods},
         },
@@ -111,6 +112,16 @@ def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = (), *, kee
         file.parent.mkdir(exist_ok=True)
         write_text(file, json.dumps(looks))
     return 1 + looks.index(now)
+
+
+def number_of_versions(base: Path, plan: Plan) -> int:
+    """How many comparisons of these names on these data were judged, this one among them: with other code, settings or
+    ranges it is another one, and begins anew."""
+    own, data = base.name.removesuffix(f"-{plan.metric}"), set(read_sealed(base)["data"].values())
+    judged = [file.stem for file in (base.parent / LOOKS).glob(f"{own[: own.rindex('-')]}-????????.json")]
+    on_these = [any(data & set(read_sealed(folder)["data"].values()) for folder in base.parent.glob(f"{name}-*"))
+                for name in judged if name != own]  # fmt: skip
+    return 1 + sum(on_these)
 
 
 def more_of(knobs: Sequence[Knob], search: Record) -> dict[str, float] | None:

@@ -85,6 +85,9 @@ def notes(record: Record) -> list[str]:
             gain, low, high = (mean(more[key] for more in told) for key in ("mean", "low", "high"))
             told_of = f"{gain:.1f} points ({low:.1f} to {high:.1f}) above the chosen ones"
             found.append(f"{name}: by its model the best settings are {told_of}.")
+    if (n := record["comparison"].get("versions", 1)) > 1:
+        found.append(f"{n} comparisons of these methods on these data were judged, of other code, settings or ranges: "
+                     "each may err in 5 % of cases, so that one of them errs more often.")  # fmt: skip
     return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
 
 
@@ -116,6 +119,8 @@ def protocol_text(record: Record) -> str:
         searched += f" Nothing was searched of {' and '.join(alone)}."
     seeds = f"{plan.seeds} fresh seeds, common to all methods{' and new for each search' if plan.searches > 1 else ''}"
     several = f" The plan was changed and judged again {times(plan.looks - 1)}." if plan.looks > 1 else ""
+    if (n := record["comparison"].get("versions", 1)) > 1:
+        several += f" It is one of {n} comparisons of these methods on these data."
     return (
         f"Protocol: {searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images; the test split "
         f"chose nothing.{several} {_variance_text(record)} Not covered: other training images, other networks, longer "

@@ -24,7 +24,9 @@ def sentences(record: Record) -> list[str]:
     for claim in claims_of(record):
         failed = (failed_points(record, name) for name in (claim["name"], claim["against"]))
         of_pair = sentence(claim, plan_of(record), metric_of(record), untuned(record))
-        said.append("; ".join([of_pair, *(text for text in failed if text)]))
+        n = record["comparison"].get("versions", 1)
+        again = [f"one of {n} comparisons of these methods on these data"] if n > 1 else []
+        said.append("; ".join([of_pair, *(text for text in failed if text), *again]))
     return said
 
 
