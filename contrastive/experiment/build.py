@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
-from contrastive.average.base import Average
+from contrastive.average.ema import Average
 from contrastive.config.identity import CHANGES_TRAINING
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_components

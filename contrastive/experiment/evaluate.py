@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from contrastive.average.base import of_average
+from contrastive.average.ema import of_average
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 
-from contrastive.average.base import of_average
+from contrastive.average.ema import of_average
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.hardware import check_processes, fix_instructions

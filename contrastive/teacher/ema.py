@@ -7,8 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from contrastive.average.base import Average
-from contrastive.average.ema import move
+from contrastive.average.ema import Average, move
 from contrastive.errors import ConfigError, check_at_least, check_between, check_choice
 from contrastive.gathering import gather
 from contrastive.head.predictor import PredictorHead
