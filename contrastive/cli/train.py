@@ -24,7 +24,6 @@ from contrastive.config.compose import importable
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.words import check_words, quote_paths
-from contrastive.distributed.hardware import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.errors import check_encoding
 from contrastive.experiment.summary import show_finished
@@ -45,7 +44,6 @@ def run(cfg: DictConfig) -> None:
             # torchrun's processes say it once
             if "RANK" in os.environ or show_finished(settings, path) is None:
                 check_present(settings)
-                check_processes(settings.devices, settings.device)
                 from contrastive.experiment.run import run_experiment  # late: torch takes seconds
 
                 run_experiment(settings, path, overrides)

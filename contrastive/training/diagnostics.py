@@ -1,5 +1,6 @@
 """What is shown of a run: curves of a batch, scores as points, pictures of views, features and histograms."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from contrastive.evaluator.geometry import alignment, uniformity
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.seeding import generator
-from contrastive.training.features import at_once
+from contrastive.training.features import at_once, frozen
 from contrastive.training.hook import Points
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective, gathered
@@ -56,16 +57,16 @@ def unseen_loss(step: TrainStep, split: Split, *, batch_size: int, seed: int) ->
     drawn = step.augmentation.draw(step.n_views * len(part), height, width, rng)
     views = step.augmentation.apply(part.image.repeat(step.n_views, 1, 1, 1), drawn)
     modules = [step.encoder, step.head, step.objective, *([] if step.teacher is None else [step.teacher.network])]
-    were_training = [module.training for module in modules]
-    for module in modules:
-        module.eval()
-    chunks = [step.network(chunk, step.objective.required_outputs("main")) for chunk in views.split(at_once(views))]
-    joined = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
-    outputs = {name: value.unflatten(0, (step.n_views, len(part))).transpose(0, 1) for name, value in joined.items()}
-    shaped = views.unflatten(0, (step.n_views, len(part)))
-    value = step.objective.alone(Embedded(outputs, part.label, part.bias, None, step.others(shaped, None))).item()
-    for module, was_training in zip(modules, were_training, strict=True):
-        module.train(was_training)
+    with ExitStack() as stack:
+        for module in modules:
+            stack.enter_context(frozen(module))
+        chunks = [step.network(chunk, step.objective.required_outputs("main")) for chunk in views.split(at_once(views))]
+        joined = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
+        outputs = {
+            name: value.unflatten(0, (step.n_views, len(part))).transpose(0, 1) for name, value in joined.items()
+        }
+        others = step.others(views.unflatten(0, (step.n_views, len(part))), None)
+        value = step.objective.alone(Embedded(outputs, part.label, part.bias, None, others)).item()
     return {"loss": value}
 
 

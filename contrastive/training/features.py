@@ -47,7 +47,6 @@ def extract(
 
     Raises:
         ConfigError: a feature is not finite.
-        RuntimeError: the encoder changed while it was evaluated.
     """
     device = next(encoder.parameters()).device
     index = torch.arange(len(split)) if index is None else index
@@ -84,25 +83,14 @@ def on_device(batches: Iterator[Batch], split: Split, device: torch.device) -> I
 
 
 @contextmanager
-def frozen(encoder: nn.Module) -> Iterator[None]:
-    """The encoder is in eval mode within, and in the mode that it had afterwards.
-
-    Raises:
-        RuntimeError: it changed within.
-    """
-    was_training, before = encoder.training, _versions(encoder)
-    encoder.eval()
+def frozen(module: nn.Module) -> Iterator[None]:
+    """The module is in eval mode within, and in the mode that it had afterwards."""
+    was_training = module.training
+    module.eval()
     try:
         yield
     finally:
-        encoder.train(was_training)
-    if _versions(encoder) != before:
-        raise RuntimeError("the frozen encoder changed while its features were extracted")
-
-
-def _versions(module: nn.Module) -> list[tuple[int, int]]:
-    """Identity and version counter of every parameter and buffer: unchanged means that nothing was written to them."""
-    return [(id(value), value._version) for value in (*module.parameters(), *module.buffers())]
+        module.train(was_training)
 
 
 @dataclass(frozen=True, kw_only=True)

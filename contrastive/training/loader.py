@@ -4,7 +4,6 @@ On the device nothing is decoded and nothing copied; from the host or from store
 earlier ones train.
 """
 
-import sys
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -154,15 +153,14 @@ class Loader:
 
 def prefetched(items: Iterator[T]) -> Iterator[T]:
     """The same items, of which a thread makes up to `DEPTH` ahead."""
-    end, pool, is_exit = object(), ThreadPoolExecutor(1), sys.is_finalizing
+    end, pool = object(), ThreadPoolExecutor(1)
     try:
         upcoming = deque(pool.submit(next, items, end) for _ in range(DEPTH))
         while (item := upcoming.popleft().result()) is not end:
             upcoming.append(pool.submit(next, items, end))
             yield item  # type: ignore[misc]
     finally:
-        if not is_exit():  # then the thread has ended, and modules are being taken apart
-            pool.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
 def uploaded(batches: Iterator[Batch], device: torch.device) -> Iterator[Batch]:

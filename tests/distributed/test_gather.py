@@ -121,24 +121,6 @@ def test_unequal_batches_and_chosen_anchors_are_refused(together: Callable[..., 
         assert once == each
 
 
-def numbers_of_images() -> Tensor:
-    """The state of SogCLR after two steps, whose batches bring images in another order."""
-    loss, part = make("loss/sogclr"), shard_of().of(N)
-    z, label, bias = inputs(N, 2)
-    loss = prepared(loss, label, bias)
-    for rows in (torch.arange(N), torch.arange(N).flip(0)):
-        loss(z[rows][part], index=rows[part], gather=True)
-        loss.after_step(contrastive.gather)
-    return loss.log_mean
-
-
-def test_numbers_of_images_are_the_same_in_all_processes(together: Callable[..., list[Any]]) -> None:
-    alone = numbers_of_images()
-    assert alone.unique().numel() == N
-    for found in together(numbers_of_images):
-        torch.testing.assert_close(found, alone)
-
-
 def hard_negatives() -> tuple[Tensor, ...]:
     """Hard negatives that each process has found, gathered by the caller."""
     rng, part = torch.Generator().manual_seed(0), shard_of().of(N)

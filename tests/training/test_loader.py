@@ -1,8 +1,5 @@
 """Batches: order, samplers, noise."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -10,7 +7,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.training.loader import Loader, bias_balanced_weights
 from contrastive.types import Split, tensors
-from tests.helpers import ROOT, TINY, TWO_STREAMS
+from tests.helpers import TINY, TWO_STREAMS
 
 
 def split(n: int = 100) -> Split:
@@ -88,23 +85,6 @@ def test_blur_noise_blurs_the_source_of_view_1():
     batch = next(loader.epoch(0))
     assert batch.view1_source.float().std() < 0.6 * batch.image.float().std()
     assert batch.view1_source.float().mean() == pytest.approx(batch.image.float().mean().item(), rel=0.02)
-
-
-LEFT_UNFINISHED = """
-import os, torch
-from contrastive.training.loader import Loader
-from contrastive.types import Split
-
-split = Split(torch.zeros(100, 3, 8, 8, dtype=torch.uint8), torch.arange(100) % 4)
-os.batches = Loader(split, batch_size=10, seed=0, streaming=True).epoch(0)  # outlives the modules of the loader
-next(os.batches)
-"""
-
-
-@pytest.mark.slow
-def test_an_unfinished_epoch_leaves_the_interpreter_in_silence():
-    done = subprocess.run([sys.executable, "-c", LEFT_UNFINISHED], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_impossible_batches_samplers_and_noise_are_refused():

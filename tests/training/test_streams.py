@@ -76,13 +76,6 @@ def test_each_term_reads_its_batch():
     assert objective.required_outputs("second") == ("features",)
 
 
-def test_second_batch_size_defaults_to_batch_size():
-    assert two_streams().second_batch_size(64) == 64
-    assert two_streams(128).second_batch_size(64) == 128
-    plain = Objective(make("loss/nt_xent"), train=split(), n_classes=4, feature_dim=6, projection_dim=6)
-    assert plain.second_batch_size(64) == 0
-
-
 def test_second_batch_is_not_augmented_nor_projected(composed, monkeypatch):
     built = build(composed(*TWO_STREAMS, "head=mlp"))
     batch, seen = next(built.loader.epoch(0)), []
