@@ -4,6 +4,7 @@ A graph reads and writes fixed memory and knows no Python. So the batch, the lea
 copied to where it reads them before each replay, and what a step decides on the host must be the same each time.
 """
 
+import copy
 import gc
 from collections.abc import Sequence
 from functools import cache
@@ -16,7 +17,7 @@ from contrastive.distributed.process import world_size
 from contrastive.errors import ConfigError
 from contrastive.optimizer.lars import LARS
 from contrastive.training.step import StepOutput, TrainStep
-from contrastive.types import Batch, present, tensors
+from contrastive.types import Batch, tensors
 
 WARM_UP = 3  # steps of a run before the capture: they start the optimizer, choose algorithms and compile
 STEADY = ("contrastive", "torch", "torchvision")  # whose code decides nothing on the host from one step to the next
@@ -108,7 +109,7 @@ class GraphedStep(TrainStep):
         """Make all that lies in fixed memory, but for weights and optimizer."""
         gc.collect()  # a step of an earlier run, which holds itself, would keep the memory of its graph
         device = batch.image.device
-        self._batch = copied(batch)
+        self._batch = copy.deepcopy(batch)
         self._rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
         self._rng, self._stream = torch.Generator(device), capture_stream(device)
 
@@ -164,11 +165,3 @@ class GraphedStep(TrainStep):
 def capture_stream(device: torch.device) -> torch.cuda.Stream:
     """The one stream of the process that captures on this device; torch has 32, one of which copies batches."""
     return torch.cuda.Stream(device)
-
-
-def copied(batch: Batch) -> Batch:
-    """The batch in memory of its own."""
-    values = present(batch)
-    for name, value in values.items():
-        values[name] = copied(value) if isinstance(value, Batch) else value.clone()
-    return Batch(**values)

@@ -164,7 +164,7 @@ class NoHook:
     ("word", "said"),
     [
         (f"+hook.mine={{_target_:{__name__}.NoHook}}", "try from contrastive.training.hook import Hook"),
-        (f"+hook.diary={{_target_:{__name__}.Diary,scale:fast}}", "hook.diary.scale must be a number, got fast"),
+        (f"+hook.diary={{_target_:{__name__}.Diary,scale:fast}}", "hook.diary.scale must be float, got fast"),
         (f"+hook._target_={__name__}.Diary", "try '# @package hook.NAME' as its first line"),
     ],
 )
