@@ -1,6 +1,5 @@
 """average=ema: the formula, what evaluators read, and nothing while it is off."""
 
-import copy
 import json
 import shutil
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ from torch import nn
 from contrastive import load_encoder
 from contrastive.average.ema import EMA
 from contrastive.cli.evaluate import main as evaluate
-from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
 from tests.helpers import TINY, compose_settings, logged_lines, saved_weights
@@ -46,15 +44,6 @@ def test_weights_and_buffers_follow_the_formula():
         torch.testing.assert_close(value, expected[key])
     assert average.encoder[1].num_batches_tracked == 8
     assert not average.encoder.training
-
-
-def test_a_decay_of_0_is_the_trained_encoder_and_1_is_refused():
-    net = nn.Linear(3, 3)
-    average = EMA(copy.deepcopy(net), decay=0)
-    average.on_step(trained(net, 5), None)
-    assert torch.equal(average.encoder.weight, net.weight)
-    with pytest.raises(ConfigError, match=r"try average\.decay=0\.999"):
-        EMA(net, decay=1)
 
 
 @pytest.fixture(scope="module")

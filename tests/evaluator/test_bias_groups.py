@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from collections import Counter
 from pathlib import Path
 from statistics import mean, stdev
@@ -72,12 +71,13 @@ def spread(values: list[float]) -> str:
 
 
 @pytest.mark.slow
-def test_every_group_is_recorded_with_its_names_and_its_number_of_images(sweep):
-    _, folder = sweep
+def test_every_group_is_recorded_by_name_and_reported(sweep, capsys):
+    text, folder = sweep
+    found, table = results(folder), contrastive.runs(folder).set_index(["encoder.width", "seed"])
     rows = csv.DictReader((folder / "birds/metadata.csv").open())
     n = Counter((row["y"], row["place"]) for row in rows if row["split"] == "test")
-    for result in results(folder).values():
-        groups = result["audit"]["groups"]
+    for (width, seed), result in found.items():
+        groups, line = result["audit"]["groups"], table.loc[(width, seed)]
         assert {(group["class"], group["bias"]): group["n"] for group in groups} == n
         for name in ("knn", "linear"):
             accuracies, audit = [group["top1"][name] for group in groups], result["audit"][name]
@@ -85,67 +85,22 @@ def test_every_group_is_recorded_with_its_names_and_its_number_of_images(sweep):
             assert audit["group_mean_top1"] == audit["cell_mean_top1"] == pytest.approx(mean(accuracies))
             weighted = sum(group["n"] * group["top1"][name] for group in groups) / sum(n.values())
             assert weighted == pytest.approx(result["test"][f"{name}_top1"])
-
-
-@pytest.mark.slow
-def test_a_sweep_shows_the_worst_group_beside_knn(sweep):
-    text, folder = sweep
-    found, table = results(folder), cells(text)
-    assert table["runs"][:2] == ["knn_top1", "knn_worst_group_top1"]
+            for key in ("worst_group", "group_mean", "aligned", "conflicting"):
+                assert line[f"{name}_{key}_top1"] == audit[f"{key}_top1"]
+            for group in groups:
+                assert line[f"{name}_top1/{group['class']}/{group['bias']}"] == group["top1"][name]
+    printed = cells(text)
+    assert printed["runs"][:2] == ["knn_top1", "knn_worst_group_top1"]
     for width in WIDTHS:
         trained = [found[width, seed]["audit"]["knn"]["worst_group_top1"] for seed in SEEDS]
-        assert table[f"nt_xent encoder.width={width}"][1] == spread(trained)
-    assert len(table) == 2 + len(WIDTHS)  # with the head and its line
-    (more,) = re.findall(r"more metrics: .* -m contrastive report (.*)", text)
-    assert main([str(folder / word) if word.startswith("outputs") else word for word in more.split()]) == 0
-    assert "cell" not in text  # every group has images, so that cells are groups
-
-
-@pytest.mark.slow
-def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_path, monkeypatch):
-    _, folder = sweep
-    found = results(folder)
+        assert printed[f"nt_xent encoder.width={width}"][1] == spread(trained)
     asked = "knn_top1/waterbird/land"
-    values = {
-        width: [
-            group["top1"]["knn"]
-            for seed in SEEDS for group in found[width, seed]["audit"]["groups"]
-            if (group["class"], group["bias"]) == ("waterbird", "land")
-        ]
-        for width in WIDTHS
-    }  # fmt: skip
-    assert main([str(folder)]) == 0
-    assert cells(capsys.readouterr().out)["runs"] == [
-        "knn_top1", "knn_worst_group_top1", "linear_top1", "linear_worst_group_top1",
-    ]  # fmt: skip
     assert main([str(folder), "--metric", "linear_conflicting_top1", asked]) == 0
-    table = cells(capsys.readouterr().out)
-    assert table["runs"] == ["linear_conflicting_top1", asked]
-    assert {width: table[f"nt_xent encoder.width={width}"][1] for width in WIDTHS} == {
-        w: spread(own) for w, own in values.items()
-    }
-    first, second = (f"nt_xent encoder.width={width}" for width in WIDTHS)
-    assert main([str(folder), "--metric", asked, "--against", first]) == 0
-    judged = cells(capsys.readouterr().out)
-    assert judged[f"against {first}"] == [asked]
-    difference = mean(values[WIDTHS[1]]) - mean(values[WIDTHS[0]])
-    assert judged[second][-1].startswith(f"{difference:+.2f}")
-    assert main([str(folder), "--metric", "nope"]) == 2
-    said = capsys.readouterr().err
-    assert "known are knn_top1, knn_worst_group_top1, linear_top1," in said and "try knn_top1" in said
-
-
-@pytest.mark.slow
-def test_runs_have_every_figure_of_every_group(sweep):
-    _, folder = sweep
-    table = contrastive.runs(folder).set_index(["encoder.width", "seed"])
-    for (width, seed), result in results(folder).items():
-        line = table.loc[(width, seed)]
-        for name in ("knn", "linear"):
-            for key in ("worst_group", "group_mean", "aligned", "conflicting"):
-                assert line[f"{name}_{key}_top1"] == result["audit"][name][f"{key}_top1"]
-            for group in result["audit"]["groups"]:
-                assert line[f"{name}_top1/{group['class']}/{group['bias']}"] == group["top1"][name]
+    printed = cells(capsys.readouterr().out)
+    assert printed["runs"] == ["linear_conflicting_top1", asked]
+    for width in WIDTHS:
+        trained = [table.loc[(width, seed)][asked] for seed in SEEDS]
+        assert printed[f"nt_xent encoder.width={width}"][1] == spread(trained)
 
 
 def test_a_run_prints_its_groups_by_name_and_of_many_only_the_summary():

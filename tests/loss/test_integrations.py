@@ -1,6 +1,5 @@
 """The adapters against the real libraries, where they are installed: values, gradients, and their own trainers."""
 
-import copy
 import csv
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import contrastive
-from contrastive.loss.byol import BYOL
-from contrastive.loss.simsiam import SimSiam
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 B, D = 6, 5
@@ -29,34 +26,26 @@ def value_and_gradients(value: Tensor, leaves: list[Tensor]) -> tuple[Tensor, ..
     return value.detach(), *torch.autograd.grad(value, leaves)
 
 
-@pytest.mark.parametrize("name", ["ClipLoss", "SigLipLoss"])
-def test_losses_of_open_clip(name: str) -> None:
+@pytest.mark.parametrize(("name", "has_bias"), [("ClipLoss", False), ("SigLipLoss", True), ("SigLipLoss", False)])
+def test_losses_of_open_clip(name: str, has_bias: bool) -> None:
     theirs = getattr(pytest.importorskip("open_clip.loss"), name)()
     from contrastive.integrations.open_clip import ClipLoss
 
     mine = ClipLoss(contrastive.NTXent() if name == "ClipLoss" else contrastive.Sigmoid())
     image, text = leaf(B, D), leaf(B, D, seed=1)
     log_scale, bias = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (1.7, -2.0))
-    leaves = [image, text, log_scale, *([bias] if name == "SigLipLoss" else [])]
+    leaves = [image, text, log_scale, *([bias] if has_bias else [])]
     found = []
     for loss in (theirs, mine):
         call = {"image_features": F.normalize(image, dim=-1), "text_features": F.normalize(text, dim=-1)}
-        call |= {"logit_scale": log_scale.exp(), **({"logit_bias": bias} if name == "SigLipLoss" else {})}
+        call |= {"logit_scale": log_scale.exp()}
+        call |= {"logit_bias": bias if has_bias else None} if name == "SigLipLoss" else {}
         found.append(value_and_gradients(loss(**call, output_dict=True)["contrastive_loss"], leaves))
     torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-13)
     debiased = ClipLoss(contrastive.DebiasedPos(tau_plus=0.3), gather=False)(image, text, log_scale.exp())
     (gradient,) = torch.autograd.grad(debiased, log_scale)
     assert gradient.isfinite()
     assert gradient != 0
-
-
-def test_siglip_without_a_bias_of_the_model_has_none() -> None:
-    theirs = pytest.importorskip("open_clip.loss").SigLipLoss()
-    from contrastive.integrations.open_clip import ClipLoss
-
-    image, text = F.normalize(leaf(B, D), dim=-1), F.normalize(leaf(B, D, seed=1), dim=-1)
-    found = ClipLoss(contrastive.Sigmoid())(image, text, 5.0)
-    torch.testing.assert_close(found, theirs(image, text, 5.0, None), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("bank", [0, (8, D)])
@@ -72,15 +61,6 @@ def test_loss_of_lightly(bank: Any) -> None:
         leaves = [out0.detach().requires_grad_(), out1.detach().requires_grad_()]
         expected = value_and_gradients(theirs(*leaves), leaves[: 1 if bank else 2])
         torch.testing.assert_close(value_and_gradients(mine(*leaves), leaves[: 1 if bank else 2]), expected)
-
-
-@pytest.mark.parametrize(("mine", "scale", "offset"), [(SimSiam(), 1, 0), (BYOL(), 4, 4)])
-def test_losses_of_lightly_against_a_teacher(mine: contrastive.Loss, scale: int, offset: int) -> None:
-    theirs = pytest.importorskip("lightly.loss").NegativeCosineSimilarity()
-    prediction, target = leaf(B, 2, D), leaf(B, 2, D, seed=1).detach()
-    mean = 0.5 * (theirs(prediction[:, 0], target[:, 1]) + theirs(prediction[:, 1], target[:, 0]))
-    found = value_and_gradients(mine(prediction, across="both", keys=target), [prediction])
-    torch.testing.assert_close(found, value_and_gradients(offset + scale * mean, [prediction]))
 
 
 class Embeds(nn.Module):
@@ -141,23 +121,6 @@ def test_mini_batches_have_the_gradient_of_the_batch_and_their_own_dropout() -> 
     assert sorted(model.sizes) == [2] * 6 + [4] * 6  # each once more, on the way back
 
 
-def test_mini_batches_are_the_cached_loss_of_sentence_transformers(bert: Any) -> None:
-    losses = pytest.importorskip("sentence_transformers.losses")
-    from contrastive.integrations.sentence_transformers import PairLoss
-
-    bert.eval()  # their mini-batches draw another dropout
-    found = []
-    for loss in (
-        losses.CachedMultipleNegativesRankingLoss(bert, scale=2, mini_batch_size=5),
-        PairLoss(bert, contrastive.NTXent(temperature=0.5), mini_batch_size=5),
-    ):
-        bert.zero_grad()
-        value = loss([bert.tokenize(ANCHORS), bert.tokenize(POSITIVES)], None)
-        value.backward()
-        found.append((value.detach(), *(p.grad for p in bert.parameters() if p.grad is not None)))
-    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-6)
-
-
 def test_a_single_column_is_two_views_or_a_sentence_of_the_adapter() -> None:
     column = leaf(B, D)
     expected = contrastive.NTXent()(torch.stack([column, column], 1))
@@ -208,33 +171,21 @@ def test_the_trainer_of_sentence_transformers(
     from contrastive.integrations.sentence_transformers import PairLoss
     from contrastive.integrations.transformers import PairCurves
 
-    def trained(model: Any, *, with_curves: bool) -> Any:
-        arguments = st.SentenceTransformerTrainingArguments(
-            output_dir=str(tmp_path / "run"), max_steps=4, per_device_train_batch_size=6, logging_steps=2, report_to=[],
-            learning_rate=1e-2, use_cpu=True,
-        )  # fmt: skip
-        whole, data = PairLoss(model, loss, across=across), datasets.Dataset.from_dict(columns)
-        trainer = st.SentenceTransformerTrainer(model=model, args=arguments, train_dataset=data, loss=whole)
-        if with_curves:
-            trainer.add_callback(PairCurves(trainer, whole))
-        trainer.train()
-        return trainer
-
+    arguments = st.SentenceTransformerTrainingArguments(
+        output_dir=str(tmp_path / "run"), max_steps=4, per_device_train_batch_size=6, logging_steps=2, report_to=[],
+        learning_rate=1e-2, use_cpu=True,
+    )  # fmt: skip
+    whole, data = PairLoss(bert, loss, across=across), datasets.Dataset.from_dict(columns)
+    trainer = st.SentenceTransformerTrainer(model=bert, args=arguments, train_dataset=data, loss=whole)
+    trainer.add_callback(PairCurves(trainer, whole))
     before = [p.detach().clone() for p in bert.parameters()]
-    plain = trained(copy.deepcopy(bert), with_curves=False)
-    trainer = trained(bert, with_curves=True)
-    assert [line["step"] for line in own_lines(trainer) if "loss" in line and "grad_norm" in line] == [2, 4]
-    assert own_lines(trainer) == own_lines(plain)
-    assert all(map(torch.equal, bert.parameters(), plain.model.parameters()))
+    trainer.train()
     assert any(not torch.equal(a, b) for a, b in zip(before, bert.parameters(), strict=True))
     assert [line["step"] for line in curves(trainer)] == [2, 4]
-    assert all(line["pairs/push_ratio"] > 0 for line in curves(trainer))
-    assert trainer.loss.get_config_dict()["loss"] == type(loss).__name__
-    assert trainer.loss.get_config_dict()["temperature"] == loss.temperature
+    assert whole.get_config_dict()["loss"] == type(loss).__name__
+    assert whole.get_config_dict()["temperature"] == loss.temperature
     bert.save(str(tmp_path / "saved"))
-    card = (tmp_path / "saved/README.md").read_text()
-    assert "PairLoss" in card
-    assert "@software{contrastive" in card
+    assert "PairLoss" in (tmp_path / "saved/README.md").read_text()
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
