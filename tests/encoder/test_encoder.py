@@ -10,7 +10,7 @@ from torch import nn
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
-from contrastive.experiment.components import check_encoder_output, image_size
+from contrastive.experiment.components import check_encoder_output
 from contrastive.experiment.make import make
 from tests.helpers import TINY, further
 
@@ -91,14 +91,6 @@ def test_a_broken_encoder_is_refused_in_one_sentence(options, message):
         check_encoder_output(encoder, 8)
     assert "\n" not in str(refusal.value)
     assert encoder.training
-
-
-def test_the_size_is_known_for_datasets_that_state_it():
-    assert image_size({"_target_": "contrastive.dataset.digits.digits", "size": 16}) == 16
-    assert image_size({"_target_": "contrastive.dataset.cifar.cifar10"}) is None
-    assert image_size({"_target_": "contrastive.dataset.image_folder.image_folder", "size": None}) is None
-    assert image_size({"_target_": "mine.FakeData", "size": 50_000}) is None  # its number of images
-    check_encoder_output(Flattened(size=8), None)
 
 
 def test_a_broken_encoder_is_refused_before_data_is_loaded(composed, monkeypatch):

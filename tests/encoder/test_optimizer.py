@@ -41,16 +41,6 @@ def test_lars_on_zero_gradients_and_weights():
     assert torch.equal(v.detach(), torch.ones(3, 2))
 
 
-def test_lars_starts_its_momentum_once(monkeypatch):
-    w, bias = nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.ones(2))
-    optimizer = make("optimizer/lars")([w, bias])
-    w.grad, bias.grad = torch.ones(3, 2), torch.ones(2)
-    optimizer.step()
-    monkeypatch.delattr(torch, "zeros_like")
-    optimizer.step()
-    assert bias.tolist() == pytest.approx([1 - 1 - 1.9] * 2)
-
-
 def test_adamw_decays_weights_apart_from_the_gradient(composed):
     w = nn.Parameter(torch.ones(3, 2))
     optimizer = make("optimizer/adamw", lr=0.1)([w])

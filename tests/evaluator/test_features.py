@@ -1,22 +1,22 @@
 """Features of a frozen encoder."""
 
+import copy
+
 import pytest
 import torch
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
+from contrastive.seeding import generator
 from contrastive.training.features import at_once, extract
 from contrastive.types import Data, Split
+from contrastive.types import as_float as normalize
 from tests.helpers import encoded
 
 
 def split(n: int) -> Split:
     image = torch.randint(0, 256, (n, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(n))
     return Split(image, torch.arange(n) % 3)
-
-
-def normalize(x: torch.Tensor) -> torch.Tensor:
-    return x / 255
 
 
 def encoder() -> torch.nn.Module:
@@ -62,15 +62,26 @@ def test_every_set_holds_the_features_of_its_images(shared):
         std=(1.0,) * 3,
     )
     net = encoder()
-    features = encoded(net, data, normalize).feature_sets()
+    images = encoded(net, data, normalize, seed=5)
+    features = images.feature_sets()
     h = extract(net, pretrain, normalize).h
     for part, index in ((features.bank, labeled), (features.train, rest), (features.val, held)):
         torch.testing.assert_close(part.h, h[index])
         assert torch.equal(part.label, pretrain.label[index])
     torch.testing.assert_close(features.test.h, extract(net, data.test, normalize).h)
     assert features.n_classes == 3
-    without = encoded(net, data, normalize).feature_sets(with_training=False)
+    without = images.feature_sets(with_training=False)
     assert len(without.bank.h) == len(without.train.h) == len(without.val.h) == 0 < len(without.test.h)
+    batches, augmentation = [torch.tensor([1, 0]), torch.tensor([1, 0]), torch.tensor([1])], make("augmentation/supcon")
+    for name, index in (("bank", labeled), ("train", rest), ("val", held)):
+        plainly, augmented = (list(images.encode(name, batches, each)) for each in (None, augmentation))
+        for i, (plain, viewed, rows) in enumerate(zip(plainly, augmented, batches, strict=True)):
+            torch.testing.assert_close(plain.h, h[index[rows]])
+            assert torch.equal(plain.label, pretrain.label[index[rows]]) and torch.equal(viewed.label, plain.label)
+            drawn = augmentation.draw(len(rows), 8, 8, generator("cpu", 5, "probe views", i))  # anew in each batch
+            views = augmentation.apply(pretrain.image[index[rows]], drawn)
+            torch.testing.assert_close(viewed.h, copy.deepcopy(net).eval()(views))
+    assert net.training  # as it was
 
 
 def test_features_that_are_not_finite_are_refused():

@@ -20,15 +20,12 @@ from contrastive.evaluator.knn import KNN, KNNSweep
 from contrastive.evaluator.linear_sgd import Layers, LinearSGD
 from contrastive.evaluator.published import AdamProbe, OnlineProbe, linear_layer
 from contrastive.evaluator.transfer import Transfer
-from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training import features as extraction
 from contrastive.training.features import extract
-from contrastive.types import Data, Features, Split
-from tests.helpers import TINY, blobs, encoded, feature_sets, logged_lines, saved_weights
-
-CROP = make("augmentation/supcon")
+from contrastive.types import Features
+from tests.helpers import TINY, blobs, feature_sets, logged_lines, saved_weights
 
 
 @dataclass
@@ -124,46 +121,6 @@ def test_no_more_is_held_for_more_images(probe):
 def test_features_without_images_are_refused(evaluator):
     with pytest.raises(ConfigError, match="try evaluator=linear"):
         evaluator(replace(given(), images=None))
-
-
-def images(n: int, *, own_val: bool = False) -> Data:
-    """n labeled training images among as many without a label, a fifth of them for validation."""
-    image = torch.randint(0, 256, (2 * n, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(n))
-    label = torch.where(torch.arange(2 * n) % 2 == 0, torch.arange(2 * n) // 2 % 3, -1)
-    pretrain, labeled = Split(image, label), torch.arange(0, 2 * n, 2)
-    held = torch.arange(n) % 5 == 0
-    return Data(
-        pretrain=pretrain,
-        probe_train=labeled[~held],
-        probe_val_index=None if own_val else labeled[held],
-        probe_val_split=pretrain[labeled[held]] if own_val else None,
-        test=pretrain[labeled[:6]],
-        classes=("a", "b", "c"),
-        mean=(0.0,) * 3,
-        std=(1.0,) * 3,
-    )
-
-
-@pytest.mark.parametrize("own_val", [False, True])
-@pytest.mark.parametrize("split", ["bank", "train", "val"])
-def test_each_batch_is_encoded_with_views_of_its_own(split, own_val):
-    torch.manual_seed(0)
-    data, batches = images(30, own_val=own_val), [torch.tensor([3, 1]), torch.tensor([3, 1]), torch.tensor([0])]
-    encoder = make("encoder/resnet18", width=2).train()
-    source = encoded(encoder, data, lambda x: x / 255 if x.dtype == torch.uint8 else x, seed=5)
-    rows = {"bank": torch.arange(0, 60, 2), "train": data.probe_train, "val": torch.arange(0, 60, 10)}[split]
-    for augmentation in (None, CROP):
-        found = list(source.encode(split, batches, augmentation))
-        assert encoder.training  # as it was
-        for i, (batch, own) in enumerate(zip(found, batches, strict=True)):
-            x = data.pretrain.image[rows[own]]
-            if augmentation is None:
-                x = x / 255
-            else:
-                x = CROP.apply(x, CROP.draw(len(own), 8, 8, generator("cpu", 5, "probe views", i)))
-            torch.testing.assert_close(batch.h, encoder.eval()(x))
-            assert torch.equal(batch.label, data.pretrain.label[rows[own]])
-            encoder.train()
 
 
 @pytest.mark.slow

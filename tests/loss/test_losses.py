@@ -92,16 +92,6 @@ def test_finite_in_float32_at_any_temperature(name, t, aggregation):
             assert z.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_autocast_does_not_reach_the_loss(name):
-    z = embeddings(16, 2, dtype=torch.float32)
-    loss = make(f"loss/{name}", temperature=0.1)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = loss(z)
-    assert inside.dtype == torch.float32
-    torch.testing.assert_close(inside, loss(z), rtol=0, atol=0)
-
-
 def test_an_estimate_above_zero_and_below_its_floor_is_reported_too():
     x = torch.tensor([1.0, 0.0], dtype=torch.float64)
     opposite = torch.stack([torch.stack([x, x]), torch.stack([-x, -x])])
@@ -125,10 +115,8 @@ def test_an_estimate_above_zero_and_below_its_floor_is_reported_too():
         ("loss/debiased_neg", {"aggregation": "sum"}, "try loss.aggregation="),
         ("loss/rince", {"temperature": 0.005, "q": 1.0}, "try temperature="),
         ("loss/soft_supcon", {"weights": [[1, 2]]}, r"try loss\.weights="),
-        ("loss/soft_supcon", {"weights": [[1, 2], [3, 1]]}, r"try loss\.weights="),
         ("loss/soft_supcon", {"weights": [[1, -1], [-1, 1]]}, r"try loss\.weights="),
         ("regularizer/lnl", {"weight": -1.0}, r"try weight=0\.01"),
-        ("regularizer/fairkl", {"weight": -1.0}, "try weight=1.0"),
         ("regularizer/fairkl", {"momentum": 1.0}, "try momentum=0.9"),
         ("regularizer/fairkl", {"variance_floor": 0.0}, "try variance_floor=0.001"),
         ("regularizer/fairkl", {"semantics": "literal"}, "try semantics=released"),

@@ -32,12 +32,6 @@ def test_masked_log_sum_exp_of_nothing():
     assert (x.grad[1] == 0).all()
 
 
-def test_logits_are_computed_once():
-    pairs = Pairs(torch.randn(4, 3, 5), temperature=0.5, anchor_views=2)
-    assert pairs.logits is pairs.logits
-    assert pairs.positive_logits is pairs.positive_logits
-
-
 def test_unknown_labels_and_biases_match_nothing():
     z = torch.randn(4, 2, 5)
     unlabeled = Pairs(z, temperature=0.5, anchor_views=2)

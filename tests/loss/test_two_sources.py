@@ -305,8 +305,6 @@ REFUSED = [
     ({"ids": torch.arange(K)}, r"ids must have the shape \(B,\) = \(6,\), got \(5,\)"),
     ({"loss": contrastive.SupCon(), "ids": IDS}, "SupCon cannot be used with ids: leave it out, or try NTXent"),
     ({"loss": contrastive.DHEL(), "memory": torch.zeros(K, D)}, "DHEL cannot be used with memory: leave it out"),
-    ({"loss": contrastive.MMCL(), "across": "both"}, "MMCL cannot be used with across='both': leave it out"),
-    ({"loss": contrastive.CrossEntropy(), "ids": IDS}, "CrossEntropy cannot be used with ids: leave it out"),
     ({"loss": contrastive.FairKL(), "across": "both"}, "FairKL cannot be used with across='both'"),
 ]  # fmt: skip
 
