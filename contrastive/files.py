@@ -85,12 +85,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise not_given(path, error) from error
-
-
-def not_given(path: object, error: OSError) -> ConfigError:
-    """The sentence for a file that is there and that the system does not give: what is in it may be whole."""
-    return ConfigError(f"{path} cannot be read ({error.strerror}): try the same command once it can")
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): try the same command once it can") from error
 
 
 def file_hash(path: Path) -> str:

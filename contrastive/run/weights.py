@@ -110,11 +110,10 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no dict)
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path} is not a complete .safetensors file ({error}): {AGAIN}") from error
-    if metadata.get("contrastive_format") == FORMAT and metadata.get("sha256") != checksum(tensors, metadata):
-        raise ConfigError(f"{path} is damaged: {AGAIN}")
+        raise ConfigError(f"{path} is damaged ({error}): {AGAIN}") from error
+    is_whole = metadata.get("contrastive_format") != FORMAT or metadata.get("sha256") == checksum(tensors, metadata)
     recorded = (read_result(path.parent) or {}).get("weights", {}).get(path.name)
-    if recorded is not None and content_hash(tensors) != recorded:
+    if not is_whole or recorded not in (None, content_hash(tensors)):
         raise ConfigError(f"{path} is damaged or another run's: {AGAIN}")
     return tensors, metadata
 

@@ -97,11 +97,6 @@ def test_a_table_files_patterns_and_urls_have_places(tmp_path):
     assert set(places(own)) == {"path", "folder"}
 
 
-def test_published_data_has_no_place(tmp_path):
-    assert places({"_target_": "contrastive.dataset.cifar.cifar10", "root": str(tmp_path)}) == {}
-    assert places({"_target_": "mine.data", "root": str(tmp_path), "val": 0.1, "test": True}).keys() == {"root"}
-
-
 @pytest.fixture
 def shown(images, tmp_path):
     """Of a run that was made of these images, shown without them being read: whether it says that they are gone."""
@@ -151,13 +146,6 @@ def test_other_images_in_a_folder_of_the_same_name_are_another_run(one_run, tmp_
     assert "image_folder-b" in str(own.path)
     replaced = contrastive.pretrain(*FOLDER, "dataset.root=im2/im", rerun=True)
     assert read_environment(replaced.path)["files"]["root"]["path"] == str(other)
-
-
-@pytest.mark.slow
-def test_a_copied_folder_is_the_same_run(one_run, images, tmp_path, capsys):
-    shutil.copytree(images, tmp_path / "far/im", copy_function=shutil.copy)
-    contrastive.pretrain(*FOLDER, "dataset.root=far/im")
-    assert one_run == [1] and "is done already" in capsys.readouterr().out
 
 
 GIVEN = [word for word in FOLDER if not word.startswith("dataset")]

@@ -108,16 +108,6 @@ def test_the_shipped_encoder_has_the_figures_of_its_card():
     assert said == made  # how it is used is another matter: no code for transformers lies beside it
 
 
-def test_a_path_that_exists_comes_before_a_shipped_encoder(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert load_encoder("digits")[0].dim == 64
-    shutil.copytree(run[0], tmp_path / "above" / "digits")
-    monkeypatch.chdir(tmp_path / "above")
-    assert load_encoder("digits")[0].dim == 16
-    with pytest.raises(ConfigError, match=r'no weights file digit: try .* load_encoder\("digits"\)'):
-        load_encoder("digit")
-
-
 def test_a_vit_is_built_for_the_size_it_was_trained_on(tmp_path):
     pytest.importorskip("timm")
     vit = timm_encoder(name="test_vit", image_size=32)
@@ -160,10 +150,12 @@ def test_damaged_files_are_never_used(run, old, new):
     i = content.rindex(old) if len(old) == 1 else content.index(old)
     file.write_bytes(content[:i] + new + content[i + len(old) :])
     for use in (load_encoder, read_weights, read_tensors):
-        with pytest.raises(ConfigError, match=r"is damaged: try copying it again, or remove result\.json"):
+        with pytest.raises(
+            ConfigError, match=r"is damaged or another run's: try copying it again, or remove result\.json"
+        ):
             use(file)
     file.write_bytes(content[:-50])
-    with pytest.raises(ConfigError, match=r"not a complete \.safetensors file"):
+    with pytest.raises(ConfigError, match=r"is damaged \("):
         load_encoder(file)
 
 
@@ -206,8 +198,7 @@ def test_files_are_read_and_refused_as_in_a_training(tmp_path):
         plain_transform((12, 12))(tmp_path / "b.jpg")
 
 
-@pytest.mark.parametrize("shape", [(3, 30, 41), (2, 3, 41, 30), (1, 3, 7, 9)])
-@pytest.mark.parametrize("size", [(12, 12), (10, 16)])
+@pytest.mark.parametrize(("shape", "size"), [((3, 30, 41), (12, 12)), ((2, 3, 41, 30), (10, 16))])
 def test_tensors_of_any_size_are_resized_and_cropped(shape, size):
     image = torch.full(shape, 51, dtype=torch.uint8)
     result = plain_transform(size)(image)

@@ -138,18 +138,6 @@ def test_the_next_checkpoint_waits_and_so_does_the_result(tmp_path, gate):
     assert seen == [(1, 2)]
 
 
-def test_the_checkpoint_of_a_run_that_breaks_off_is_written(tmp_path, gate):
-    def break_off():
-        with opened(tmp_path) as run:
-            run.save(STATE)
-            threading.Timer(0.2, gate.set).start()
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        break_off()
-    assert saved_step(tmp_path / "checkpoints/last.pt") == 1
-
-
 def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(tmp_path, capsys):
     last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
     for step in (1, 2):
