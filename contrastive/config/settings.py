@@ -100,7 +100,7 @@ class Settings:
         check_between("encoder.layer_decay", given.get("encoder.layer_decay", 1), 0, 1, exclude=(0,), example=0.75)
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "class_balanced", "group_balanced", "bias_balanced"))
-        check_choice("bias_as", self.bias_as, ("predictions", "errors", "clusters"))
+        check_choice("bias_as", self.bias_as, ("predictions", "errors"))
         if self.bias_as != "predictions" and self.bias_from is None:
             raise ConfigError("bias_as needs the run that it reads: try bias_from=RUN")
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))

@@ -244,24 +244,21 @@ def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device:
         run: its directory, or its encoder.safetensors: a model that leans on the bias, such as a short supervised run.
         kind: the bias label of an image. `predictions`: the class that a linear probe on the run's features gives it,
             fitted on the other four fifths of the images (after Zhang et al. 2022, Correct-n-Contrast, who take those
-            of the network itself). `errors`: whether that class is wrong (after Liu et al. 2021, JTT). `clusters`: one
-            of as many k-means clusters of the features as there are classes, by scikit-learn.
+            of the network itself). `errors`: whether that class is wrong (after Liu et al. 2021, JTT).
         n_classes: C.
 
     Returns:
-        `train` with `bias` (N,) and `bias_features` (N, F) float32 of length 1, on the CPU; but for clusters also with
-        `mistaken` (N,), where the predicted class is wrong.
+        `train` with `bias` (N,), `bias_features` (N, F) float32 of length 1, on the CPU, and `mistaken` (N,), where the
+        predicted class is wrong.
 
     Raises:
-        ConfigError: no such run, or images without a label, which predictions need.
+        ConfigError: no such run, or images without a label.
     """
-    if kind != "clusters" and (train.label < 0).any():
-        raise ConfigError("bias_from needs labeled images, and some have no label: try bias_as=clusters")
+    if (train.label < 0).any():
+        raise ConfigError("bias_from needs a label for every image, and some have none: try images with labels")
     encoder, transform = load_encoder(run)
     h = extract(encoder.to(device), train, transform).h.cpu()
     unit = torch.nn.functional.normalize(h, dim=1)
-    if kind == "clusters":
-        return replace(train, bias=clusters(h, n_classes), bias_features=unit)
     label = train.label.cpu()
     predicted = predictions(h, label, n_classes)
     mistaken = predicted != label
@@ -278,14 +275,6 @@ def predictions(h: Tensor, label: Tensor, n_classes: int) -> Tensor:
         weight = fit_logistic(x(h[fold != k]), label[fold != k], n_classes=n_classes, l2=L2, max_iter=MAX_ITER)
         guess[fold == k] = logits(weight, x(h[fold == k])).argmax(1)
     return guess
-
-
-def clusters(h: Tensor, n: int) -> Tensor:
-    """(N,): k-means of standardized features."""
-    from sklearn.cluster import KMeans  # here: it takes a second
-
-    found = KMeans(n, n_init=3, random_state=0).fit(Standardizer(h)(h).numpy())
-    return torch.from_numpy(found.labels_).long()
 
 
 def build_step(

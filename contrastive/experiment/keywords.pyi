@@ -74,7 +74,7 @@ class Keywords(TypedDict, total=False):
     sampler: Literal["uniform", "class_balanced", "group_balanced", "bias_balanced"]
     # a run: bias labels for training are inferred from its encoder
     bias_from: str | None
-    # predictions | errors | clusters: what bias_from uses as bias label of an image
+    # predictions | errors: what bias_from uses as bias label of an image
     bias_as: str
     # 0, 1, ...: evaluate on validation images, else on a tenth of the training ones, drawn by it; not on test images
     held_out: int | None

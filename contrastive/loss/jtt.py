@@ -63,7 +63,7 @@ class JTT(SampleLoss):
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         if train.mistaken is None:
-            raise ConfigError("JTT needs the mistakes of an earlier run: try bias_from=RUN bias_as=predictions")
+            raise ConfigError("JTT needs the mistakes of an earlier run: try bias_from=RUN")
         if not train.mistaken.any():
             raise ConfigError("the run of bias_from has no image wrong: try one of fewer epochs, or loss=cross_entropy")
         weight = 1 + (self.up - 1) * train.mistaken.float()

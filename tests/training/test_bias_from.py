@@ -72,15 +72,14 @@ def biased_run(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("kind", ["predictions", "errors", "clusters"])
+@pytest.mark.parametrize("kind", ["predictions", "errors"])
 def test_labels_of_a_run_say_something_of_the_color(composed, biased_run, kind):
     train = build(composed(*COLORED)).data.pretrain
     found = with_bias_from(str(biased_run), train, kind=kind, n_classes=10, device=torch.device("cpu"))
     assert found.bias.shape == train.bias.shape
     assert found.bias_features.shape[0] == len(train)
     torch.testing.assert_close(found.bias_features.norm(dim=1), torch.ones(len(train)))
-    wrong = {"predictions": found.bias != train.label, "errors": found.bias == 1}.get(kind)
-    assert found.mistaken is None if kind == "clusters" else torch.equal(found.mistaken, wrong)
+    assert torch.equal(found.mistaken, found.bias == 1 if kind == "errors" else found.bias != train.label)
     conflicting = train.bias != train.label  # colors are numbered by the class they belong to
     if kind == "errors":
         assert found.bias[conflicting].float().mean() > 5 * found.bias[~conflicting].float().mean()
@@ -129,8 +128,7 @@ def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
 def test_what_makes_no_sense_is_refused(composed, biased_run):
     for words, sentence in (
         (["loss=softcon"], "try bias_from=RUN, or loss=bias_contrastive"),
-        (["loss=jtt"], "try bias_from=RUN bias_as=predictions"),
-        (["loss=jtt", f"bias_from={biased_run}", "bias_as=clusters"], "try bias_from=RUN bias_as=predictions"),
+        (["loss=jtt"], "try bias_from=RUN"),
         (["bias_as=errors"], "needs the run that it reads: try bias_from=RUN"),
     ):
         with pytest.raises(ConfigError, match=sentence):
