@@ -40,8 +40,6 @@ def build_chosen(settings: Settings) -> dict[str, Evaluator]:
     check_types(settings.dataset, "dataset")
     check_types(settings.evaluator, "evaluator")
     evaluators = build_evaluators(settings.evaluator)
-    if not evaluators:
-        raise ConfigError("no evaluator is chosen: try 'evaluator=[knn,linear]'")
     for name, evaluator in evaluators.items():
         if isinstance(evaluator, StepObserver):
             raise ConfigError(

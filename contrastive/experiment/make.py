@@ -68,13 +68,8 @@ def load_other_data(name: str, *, like: Data, data_root: str) -> Data:
     Raises:
         ConfigError: there is none of this name, or its images have no labels, or other channels than those of `like`.
     """
-    known = [option for option in option_files("dataset") if option not in ("image_folder", "arrays")]
-    if name not in known and not Path(name).is_dir():
-        raise ConfigError(
-            f"there is no dataset and no image folder {name}, known are {', '.join(known)}: "
-            "try evaluator.transfer.datasets=[digits]"
-        )
-    component, own = (f"dataset/{name}", {}) if name in known else ("dataset/image_folder", {"root": name})
+    is_folder = name not in option_files("dataset") and Path(name).is_dir()
+    component, own = ("dataset/image_folder", {"root": name}) if is_folder else (f"dataset/{name}", {})
     node = component_node(component, own, {"data_root": data_root})
     if "size" not in node:
         raise ConfigError(f"the images of {name} have a size of their own: try evaluator.transfer.datasets=[digits]")

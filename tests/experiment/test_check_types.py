@@ -10,7 +10,6 @@ from torch import Tensor
 from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
-from contrastive.experiment.make import make
 from contrastive.schema import TYPED, misfit
 
 
@@ -30,11 +29,6 @@ from contrastive.schema import TYPED, misfit
 def test_a_value_of_another_type_is_refused_in_one_sentence(composed, word, message):
     with pytest.raises(ConfigError, match=message):
         build(composed(word))
-
-
-def test_make_refuses_them_too():
-    with pytest.raises(ConfigError, match=r"loss\.drop_false_negatives must be bool"):
-        make("loss/nt_xent", drop_false_negatives="no")
 
 
 @pytest.mark.parametrize(

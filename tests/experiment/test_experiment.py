@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -110,28 +109,3 @@ def test_a_finished_run_is_shown_and_not_trained_again(composed, tmp_path, capsy
     (tmp_path / "elsewhere").rename(folder)
     run_until_step(1, replace(settings, rerun=True), run)
     assert not (run / "result.json").exists()
-
-
-def test_a_dry_run_says_what_was_found_of_the_data(composed, tmp_path, monkeypatch, capsys):
-    folder = write_image_folder(tmp_path / "insects")
-    rows = [f"{path.relative_to(folder)},{path.parent.name}\n" for path in sorted(folder.rglob("*.png"))]
-    (folder / "m.csv").write_text("file,kind\n" + "".join([*rows, "bee/gone.png,bee\n"]))
-    monkeypatch.setattr(run_module, "estimate", lambda experiment: SimpleNamespace(text="estimated"))
-    columns = "dataset.columns={path: file, split: null, label: kind, bias: null}"
-    words = ["dataset=image_folder", f"dataset.root={folder}", "dataset.table=m.csv", columns, "dataset.size=8"]
-    words += [f"dataset.cache={tmp_path}/cache", "batch_size=8", "encoder.width=2", "device=cpu", "dry_run=true"]
-    run_experiment(composed(*words), tmp_path / "run")
-    assert "left out: 1, named by m.csv and not there (bee/gone.png)" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_evaluators_keep_their_names(composed, tmp_path):
-    words = ["evaluator=[linear,rankme,alignment_uniformity]", "evaluator.rankme.every=1", "epochs=2"]
-    result = run_experiment(composed(*BARE, *words), tmp_path / "some")
-    parts = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
-    assert set(result["test"]) == set(result["untrained"]) == {"linear_top1", "linear_top5", "rankme", *parts}
-    assert set(result["protocol"]) == {"linear", "rankme", "alignment_uniformity"}
-    curve = [line["test/rankme"] for line in logged_lines(tmp_path / "some") if "test/rankme" in line]
-    assert len(curve) == 3
-    assert curve[0] == result["untrained"]["rankme"]
-    assert curve[-1] == result["test"]["rankme"]

@@ -39,21 +39,6 @@ def test_an_image_folder_is_called_by_its_name():
     assert run_named(*words, "dataset.root=/x", "dataset.name=my cats").startswith("image_folder-my-cats,size=32/")
 
 
-TOUR = [
-    "augmentation=callable augmentation.transform=my_module.transform",
-    "experiment=domain dataset.root=/data/my_photos encoder=timm encoder.name=vit_small_patch14_dinov2.lvd142m "
-    "encoder.pretrained=true",
-    "dataset=image_folder dataset.root=data/beach dataset.table=images.csv dataset.size=32 encoder=resnet18_narrow "
-    "dataset.columns={path:file,split:fold,label:label,bias:background} loss=cross_entropy evaluator=[linear,dfr]",
-]
-
-
-@pytest.mark.parametrize("words", TOUR)
-def test_paths_of_the_tour_can_be_read(words):
-    name = run_named(*words.split())
-    assert len(f"outputs/{name}") <= 100
-
-
 def test_a_map_of_colors_per_seed_is_not_in_the_name():
     assert run_named("dataset=biased_digits", "seed=3") == "biased_digits/supcon/default/seed=3"
     fixed = run_named("dataset=biased_digits", "seed=3", "dataset.data_seed=0")

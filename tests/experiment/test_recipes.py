@@ -13,18 +13,6 @@ from contrastive.experiment.build import build
 from tests.helpers import ROOT
 
 
-def test_cifar10_brings_the_recipe_of_its_paper(composed):
-    settings = composed("dataset=cifar10")
-    own = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "small"}
-    assert own.items() <= settings.encoder.items()
-    assert (settings.batch_size, settings.epochs, settings.temperature) == (512, 50, 0.5)
-    assert settings.evaluator["knn"]["k"] == 200
-    optimizer = settings.optimizer
-    assert (optimizer["_target_"], optimizer["lr"], optimizer["weight_decay"]) == ("torch.optim.Adam", 1e-3, 1e-6)
-    assert settings.views_forward == "fused"  # the paper's whole protocol is experiment=debiased_positive
-    assert composed("experiment=debiased_positive").views_forward == "per_view"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", table_paths().values(), ids=table_paths().keys())
 def test_rows_of_the_smoke_presets_build(composed, path):

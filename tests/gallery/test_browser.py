@@ -80,12 +80,3 @@ def test_a_point_of_the_map_shows_its_image(browser: Any, pages: dict[str, Path]
     image.wait_for(timeout=10_000)
     assert image.get_attribute("src").startswith("data:image/png;base64,")
     window.context.close()
-
-
-@pytest.mark.parametrize("name", CHARTS)
-def test_a_page_prints_with_its_charts(name: str, browser: Any, pages: dict[str, Path]) -> None:
-    window = browser.new_page()
-    window.goto(pages[name].as_uri())
-    pdf = window.pdf(format="A4")
-    assert pdf.startswith(b"%PDF") and len(window.query_selector_all("figure > .view svg")) == CHARTS[name]
-    window.close()

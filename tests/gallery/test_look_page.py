@@ -98,23 +98,6 @@ def test_the_page_has_counts_images_and_what_was_left_out(tmp_path: Path, capsys
     assert written.count('alt="bee"') == 5
 
 
-def test_a_function_of_ones_own_draws_the_views(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine/augmentation").mkdir(parents=True)
-    (tmp_path / "mine/gallery_example.py").write_text(
-        "def inverted(image):\n    return image.point(lambda v: 255 - v)\n"
-    )
-    (tmp_path / "mine/augmentation/own.yaml").write_text(
-        "defaults: [callable]\ntransform: gallery_example.inverted\nworkers: 0\n"
-    )
-    np.save(tmp_path / "images.npy", np.full((20, 4, 4, 3), 10, np.uint8))
-    page, mine = tmp_path / "look.html", str(tmp_path / "mine")
-    words = [str(tmp_path / "images.npy"), "--config-dir", mine, "augmentation=own", "-o", str(page)]
-    assert main(words) == 0
-    assert f"python train.py --config-dir {mine} dataset=arrays" in capsys.readouterr().out
-    shown = re.findall(r'<img src="([^"]+)" alt="an image and its views"', page.read_text())
-    assert [int(pixels(uri).mean()) for uri in shown[:3]] == [10, 245, 245]
-
-
 def test_groups_of_class_and_bias_are_counted() -> None:
     settings = compose_settings("dataset=biased_digits", "dataset.size=8", "augmentation=none")
     train = load_data(settings.dataset).data.pretrain
@@ -123,15 +106,6 @@ def test_groups_of_class_and_bias_are_counted() -> None:
     n = sum(int(c) == 3 and int(b) == 3 for c, b in zip(train.label, train.bias, strict=True))
     row = re.search(r"<td>3</td>(.*?)</tr>", page.split("by class and bias")[1], re.DOTALL)
     assert row and re.findall(r"<td>(\d+)</td>", row[1])[3] == str(n) and n > 100
-
-
-def test_gray_arrays_get_an_augmentation_that_fits_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.save(tmp_path / "gray.npy", np.arange(60 * 64, dtype=np.uint16).reshape(60, 8, 8))
-    page = tmp_path / "look.html"
-    assert main([str(tmp_path / "gray.npy"), "-o", str(page)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[-1] == f"python train.py dataset=arrays dataset.images={tmp_path}/gray.npy augmentation=intensity"
-    assert "1 × 8 × 8, uint16" in text_of(page.read_text()) and "no label" in text_of(page.read_text())
 
 
 def test_views_of_whole_images_are_cut_out_of_these(tmp_path: Path) -> None:
