@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import altair as alt
@@ -119,7 +120,8 @@ def svg(spec: Spec) -> str:
     return POINT.sub(r"<path\2><title>\1</title></path>", drawn)
 
 
+@cache
 def javascript() -> str:
-    """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed. To bundle it takes two seconds."""
+    """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed. To bundle it takes two seconds, once."""
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return bundle.replace("</script", "<\\/script")

@@ -63,8 +63,12 @@ def test_a_page_of_every_kind_of_record_is_written(kind, tmp_path, monkeypatch):
     records = RECORDS[kind]()
     text = html(records)
     assert all(record["title"].replace("&", "&amp;") in text for record in records)
+    assert ("Best so far by points" in text) is ("Figures against each setting" in text)
     for record in records:
         is_compared = bool({"comparison", "datasets"}.intersection(record))
         assert record["title"] in (write_compared if is_compared else write_pages)(record, tmp_path / "t")
         if is_compared:
-            assert "<ul" in verdict_html(record)
+            shown, _, fold = verdict_html(record).partition("<details>")
+            assert "effect in points [interval]" in shown.replace("<", ">").split(">")
+            assert "mean difference with its interval" in fold
+            assert ("<th>P</th>" in fold) is ("rows" in record)

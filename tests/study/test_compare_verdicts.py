@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,10 +34,13 @@ from contrastive.study.compare.trial import Trial
 from contrastive.study.render.comparison import at_an_edge, notes, protocol_text, sections
 from contrastive.study.render.effects import alone_right, differences, forest
 from contrastive.study.render.files import check_folder, write_pages
+from contrastive.study.render.search import points_so_far, values_of, values_so_far
 from contrastive.study.render.sentences import failed_points, sentence, sentences
 from contrastive.text import unpack_bits
 from tests.helpers import further
 from tests.study.made_up import contest_of, outcome, run_all
+
+TRIAL = Trial(minutes=2.0, memory="", is_finite=True, data={}, n_images=400, pair=())
 
 
 def test_rows_that_always_decide():
@@ -354,10 +358,39 @@ def test_images_that_only_one_is_right_about_are_counted(tmp_path):
     assert alone_right(record) == []
 
 
-def test_a_terminal_has_one_line_that_is_rewritten_and_keeps_failures(tmp_path, capsys):
+def test_a_page_shows_how_far_a_search_is_until_it_shows_the_verdict(tmp_path, monkeypatch, capsys):
+    charts = pytest.importorskip("contrastive.report.charts")
+    monkeypatch.setattr(charts, "javascript", lambda: "")
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", "searches=2", a=70.0, b=70.0)
+    made.refused = {"a, search 1, point 2"}
+    lines = Lines(contest, trials=dict.fromkeys("ab", TRIAL))
+    page, runs = contest.base.with_name(f"{contest.base.name}.html"), due(contest)
+    lines.begin(runs)
+    assert "search: 16 runs; about " in page.read_text()
+    assert page.read_text().count("<td>0 of 8</td>") == 2
+    made(runs)
+    lines.end(16, 16, runs[-1], None)
+    assert "search: 16 runs, 16 done; about " in page.read_text()
+    assert "<td>8 of 8, 1 failed</td>" in page.read_text()
+    assert capsys.readouterr().out.count(f"  best so far in {page}\n") == 1
+    assert run_all(contest, made) == []
+    conclude(contest)
+    assert "Best so far by points" in page.read_text()
+    assert "refresh" not in page.read_text()
+    record = comparison_record(contest)
+    assert values_of(record) == values_so_far(contest), "the disk and the record tell the same"
+
+
+def test_the_best_so_far_has_a_gap_where_a_point_failed():
+    points = points_so_far({"a": [[60.0, None, 59.0, 61.0], [None, 58.0]]})
+    assert [point["best"] for point in points] == [60.0, None, 60.0, 61.0, None, 58.0]
+    assert [(point["search"], point["point"]) for point in points[3:]] == [(1, 4), (2, 1), (2, 2)]
+
+
+def test_a_terminal_has_one_line_that_is_rewritten_and_keeps_failures(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)  # without its packages there is no page
     contest, made = contest_of(tmp_path, "budget=2", "seeds=3", a=70.0, b=70.0)
-    trial = Trial(minutes=2.0, memory="", is_finite=True, data={}, n_images=400, pair=())
-    lines = Lines(contest, trials={"a": trial, "b": trial}, n_parallel=2, is_live=True)
+    lines = Lines(contest, trials=dict.fromkeys("ab", TRIAL), n_parallel=2, is_live=True)
     run, *others = due(contest)
     lines.begin([run, *others])
     assert capsys.readouterr().out == "\r\x1b[2Ksearch: 4 runs; about 24 min 00 s to go in all"

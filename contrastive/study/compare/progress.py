@@ -8,7 +8,7 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import inf
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,7 +19,7 @@ from contrastive.files import write_text
 from contrastive.run.files import read_result
 from contrastive.run.run import Run
 from contrastive.study.compare.check import faults
-from contrastive.study.compare.contest import Contest, n_left, searched
+from contrastive.study.compare.contest import Contest, n_left
 from contrastive.study.compare.judge import planned_difference
 from contrastive.study.compare.outcome import comparison_record, number_of_looks, over_datasets
 from contrastive.study.compare.plan import Plan, folder_name, typed
@@ -28,6 +28,7 @@ from contrastive.study.compare.trial import Trial, hours
 from contrastive.study.jobs import print_end
 from contrastive.study.render.effects import alone_right, claims_of, forest
 from contrastive.study.render.files import write_pages
+from contrastive.study.render.search import search_page, values_so_far
 from contrastive.study.render.sentences import sentences, tuned_text
 from contrastive.text import as_typed, clock, counted, marked, printable
 
@@ -93,13 +94,10 @@ def accuracy_so_far(contest: Contest) -> float | None:
 
 def race(contest: Contest) -> str:
     """The best search run of each contestant so far; empty before all have one."""
-    best: dict[str, float] = {}
-    for own in contest.methods:
-        tried = [one for i in range(contest.plan.searches) for one in searched(contest, own, i).tried]
-        values = [value for one in tried for value in one.values if isfinite(value)]
-        if not values:
-            return ""
-        best[own.name] = max(values)
+    best = {name: max((value for search in searches for value in search if value is not None), default=-inf)
+            for name, searches in values_so_far(contest).items()}  # fmt: skip
+    if -inf in best.values():
+        return ""
     said = ", ".join(f"{name} {value:.1f}" for name, value in sorted(best.items(), key=lambda item: -item[1]))
     return f"; best on held-out images so far: {said}"
 
@@ -108,7 +106,7 @@ class Lines:
     """A line for each stage and each run that ends; on a terminal one that is rewritten, and one for each failure.
 
     Args:
-        trials: for the time that is left; {} = it is not told.
+        trials: for the time that is left; {} = it is not told, and no page is written.
         n_parallel: runs at a time.
         is_live: whether standard output is a terminal that nothing else writes to.
     """
@@ -118,7 +116,7 @@ class Lines:
     ) -> None:
         self.contest, self.is_live = contest, is_live
         self.trials, self.n_parallel = trials or {}, n_parallel
-        self.stage, self.until = "", 0.0
+        self.stage, self.until, self.has_page = "", 0.0, False
         self.since, self.expected = time.monotonic(), 0.0  # of the runs that began last, in seconds
 
     def begin(self, runs: Sequence[Run]) -> None:
@@ -131,6 +129,7 @@ class Lines:
             self.until = now + 3600 * pace * hours(self.contest, self.trials) / self.n_parallel
             self.expected = 60 * sum(self.trials[run.row].minutes for run in runs) / self.n_parallel
         self.since = now
+        self._write("")
         self._say("")
 
     def end(self, count: int, n: int, run: Run, failure: object) -> None:
@@ -140,16 +139,34 @@ class Lines:
             print_end(count, n, run, failure)
         if self.is_live:
             self._say(f", {count} done")
+        if count == n:
+            self._write(f", {count} done")
 
     def clear(self) -> None:
         """Take the line away."""
         if self.is_live:
             print("\r\x1b[2K", end="", flush=True)
 
-    def _say(self, done: str) -> None:
+    def _said(self, done: str) -> str:
         left = max(0.0, self.until - time.monotonic()) if self.until else None
-        time_left = "" if left is None else f"; about {clock(left)} to go in all"
-        text = printable(f"{self.stage}{done}{time_left}{race(self.contest)}")
+        return f"{self.stage}{done}" + ("" if left is None else f"; about {clock(left)} to go in all")
+
+    def _write(self, done: str) -> None:
+        """Write the page of the search where that of the verdict will be, and say once where; none without what draws
+        it."""
+        if self.contest.plan.budget == 1 or not self.trials:
+            return
+        path = page_of(self.contest.base)
+        try:
+            write_text(path, search_page(self.contest, self._said(done)))
+        except ConfigError:
+            return
+        if not self.has_page:
+            print(f"  best so far in {as_typed(path)}", flush=True)
+        self.has_page = True
+
+    def _say(self, done: str) -> None:
+        text = printable(f"{self._said(done)}{race(self.contest)}")
         self.clear()
         if self.is_live:
             print(text[: shutil.get_terminal_size().columns - 1], end="", flush=True)
@@ -196,6 +213,11 @@ def conclude(contest: Contest) -> str:
     return "\n".join([*lines, *_pages(record, contest.base)])
 
 
+def page_of(base: Path) -> Path:
+    """Where the page of a comparison is: while it runs that of its search, at the end that of its verdict."""
+    return base.with_name(f"{base.name}.html")
+
+
 def _verdicts(record: Mapping[str, Any]) -> list[str]:
     """Each sentence in the color of its verdict."""
     colors = {"better": "green", "worse": "red"}
@@ -206,7 +228,7 @@ def _verdicts(record: Mapping[str, Any]) -> list[str]:
 def _pages(record: dict[str, Any], base: Path) -> list[str]:
     """Write the pages, and say where they are."""
     write_pages(record, base)
-    path = base.with_name(f"{base.name}.html")
+    path = page_of(base)
     sheet = "-effects.csv" if claims_of(record) else ".csv"
     table = f"table       {as_typed(base)}.md{'' if 'datasets' in record else f', {sheet}, .tex'} and .json"
     try:

@@ -50,3 +50,23 @@ def knob_chart(points: list[dict[str, Any]], methods: list[str]) -> Spec:
         tooltip=["method:N", alt.Tooltip("x:Q", title=knob), alt.Tooltip("value:Q", format=".2f")],
     )  # fmt: skip
     return finished(chart.properties(width="container", height=HEIGHT), points)
+
+
+def so_far_chart(points: list[dict[str, Any]], methods: list[str], budget: int) -> Spec:
+    """The best figure on held-out images against the number of points, a line for each search with a gap where a point
+    failed; a click on a name shows it alone."""
+    shown = alt.selection_point(name="shown", fields=["method"], bind="legend")
+    base = alt.Chart().encode(
+        x=alt.X("point:Q", title="points", scale=alt.Scale(domain=[1, budget]), axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("best:Q", title=None, scale=alt.Scale(zero=False)),
+        color=alt.Color("method:N", scale=scale(methods)),
+        detail="search:N",
+        opacity=alt.condition(shown, alt.value(1), alt.value(0.07)),
+    )
+    tooltip = ["method:N", "search:N", "point:Q", *(alt.Tooltip(f"{key}:Q", format=".2f") for key in ("value", "best"))]
+    layers = [
+        base.mark_line(interpolate="step-after", aria=False),
+        base.mark_point(filled=True, size=24).encode(tooltip=tooltip),
+    ]
+    chart = alt.layer(*layers, data=ROWS).add_params(shown)
+    return finished(chart.properties(width="container", height=1.4 * HEIGHT), points)

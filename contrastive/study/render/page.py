@@ -1,13 +1,16 @@
 """The page of a comparison, on one data set or over several, and its verdicts alone, as a notebook shows them."""
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 from contrastive.report.facts import facts
+from contrastive.report.grid import Grid
 from contrastive.report.page import Record, document, section
 from contrastive.report.templates.fill import chart_module, filled
 from contrastive.run.figures import VERDICTS
 from contrastive.study.render import comparison, effects
+from contrastive.study.render.search import points_so_far, values_of
 from contrastive.study.render.sentences import sentences
 
 
@@ -39,12 +42,16 @@ def verdict_section(record: Record) -> dict[str, Any]:
 
     over = "datasets" in record
     claims = [] if over else effects.forest_claims(record)
+    columns = effects.effects(record).columns
+    n_open = len(columns) if over else len(effects.HEAD) + 1  # the others need the legend
+    effect = replace(columns[n_open - 1], head="effect in points [interval]")
     return {
         "title": record["title"],
         "sentences": sentences(record),
         "forest": claims_chart(claims) if claims else None,
         "ticks": comparison.TICKS,
-        "effects": effects.effects(record),
+        "effects": Grid([*columns[: n_open - 1], effect]),
+        "numbers": Grid([*columns[:2], *columns[n_open:]]),
         "legend": comparison.LEGEND_OVER if over else comparison.LEGEND,
         "images": [] if over else effects.alone_right(record),
         "notes": comparison.notes(record),
@@ -55,14 +62,16 @@ def verdict_section(record: Record) -> dict[str, Any]:
 
 def compared_section(record: Record, charts: ModuleType) -> dict[str, Any]:
     """What the template shows of a comparison on one data set."""
-    from contrastive.study.render.charts import knob_chart  # late: it needs Altair
+    from contrastive.study.render.charts import knob_chart, so_far_chart  # late: they need Altair
 
     methods = [own["name"] for own in record["comparison"]["plan"]["contestants"]]
     points = comparison.knob_points(record)
     knobs = list(dict.fromkeys(point["knob"] for point in points))
+    best, budget = points_so_far(values_of(record)), record["comparison"]["plan"]["budget"]
     shown = {
         **verdict_section(record),
         "chosen": comparison.chosen(record),
+        "best": so_far_chart(best, methods, budget) if budget > 1 else None,
         "knobs": [knob_chart([p for p in points if p["knob"] == knob], methods) for knob in knobs],
     }
     return {
