@@ -31,6 +31,7 @@ from contrastive.experiment.components import (
     build_one,
     build_optimizer,
     check_batch,
+    check_channels,
     check_encoder_output,
     image_size,
     input_channels,
@@ -45,7 +46,6 @@ from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path
 from contrastive.seeding import derive, generator
 from contrastive.teacher.ema import EMA
-from contrastive.text import counted
 from contrastive.training import precision as precisions
 from contrastive.training.features import extract
 from contrastive.training.graph import GraphedStep, choose_graphs
@@ -213,10 +213,7 @@ def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
         parts.augmentation.check_channels(channels)
     if channels != taken:
         if settings.encoder.get("in_channels") is not None or settings.encoder.get("weights") is not None:
-            raise ConfigError(
-                f"the encoder takes images of {counted(taken, 'channel')} and these have {channels}: "
-                f"try encoder.in_channels=null encoder.weights=null, or images of {counted(taken, 'channel')}"
-            )
+            check_channels(taken, data, "encoder.in_channels=null encoder.weights=null, or other images")
         encoder, head = build_networks(settings, channels)
         parts = replace(parts, encoder=encoder, head=head, n_channels=channels)
     height, width = data.pretrain.image.shape[-2:]

@@ -27,7 +27,7 @@ from contrastive.listing.places import Place, places
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import RGB, encoder_node, weights_path
 from contrastive.run.weights import channels_of, load_into
-from contrastive.text import show
+from contrastive.text import counted, show
 from contrastive.training.features import frozen
 from contrastive.training.hook import Hook
 from contrastive.types import Data, Split
@@ -261,6 +261,14 @@ def image_size(dataset: dict[str, Any]) -> int | None:
     size = dataset.get("size")
     known = dataset["_target_"].startswith("contrastive.dataset.") and isinstance(size, int) and size > 0
     return size if known else None
+
+
+def check_channels(n: int, data: Data, instead: str) -> None:
+    """Raise ConfigError, with what to type instead, for images of other than n channels."""
+    if data.n_channels != n:
+        raise ConfigError(
+            f"the encoder takes images of {counted(n, 'channel')} and these have {data.n_channels}: try {instead}"
+        )
 
 
 def feature(encoder: nn.Module) -> str:

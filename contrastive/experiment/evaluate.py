@@ -14,7 +14,7 @@ from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
 from contrastive.experiment.build import applicable_evaluators
-from contrastive.experiment.components import build_evaluators, instantiate_node, load_data
+from contrastive.experiment.components import build_evaluators, check_channels, instantiate_node, load_data
 from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
@@ -28,7 +28,7 @@ from contrastive.run.files import (
     write_evaluation,
 )
 from contrastive.run.provenance import environment_record
-from contrastive.text import as_typed, counted, show
+from contrastive.text import as_typed, show
 from contrastive.training.features import EncodedImages
 from contrastive.training.precision import Normalize, placed
 from contrastive.training.progress import announced
@@ -111,11 +111,7 @@ def _evaluate(
     """The scores and what they come from: images are standardized as in training, whatever they are."""
     since, weights = time.perf_counter(), file_hash(weights_path(run))
     encoder, transform = load_run_encoder(run, config)
-    if data.n_channels != len(transform.mean):
-        raise ConfigError(
-            f"the encoder takes images of {counted(len(transform.mean), 'channel')} and these have {data.n_channels}: "
-            "try a dataset of the same kind"
-        )
+    check_channels(len(transform.mean), data, "a dataset of the same kind")
     encoder, channels_last = placed(encoder, device, channels_last=config["channels_last"])
     if is_resident(data, device, settings.resident):
         data = data.to(device)

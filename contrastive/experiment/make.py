@@ -11,8 +11,7 @@ from contrastive.config.reference import ROOT_FILE, derivation, option_files
 from contrastive.config.targets import check_types
 from contrastive.config.words import no_option
 from contrastive.errors import ConfigError
-from contrastive.experiment.components import build_data, build_loss, instantiate_node
-from contrastive.text import counted
+from contrastive.experiment.components import build_data, build_loss, check_channels, instantiate_node
 from contrastive.types import Data
 
 
@@ -76,12 +75,7 @@ def load_other_data(name: str, *, like: Data, data_root: str) -> Data:
     data = build_data({**node, "size": like.test.image.shape[-1]})
     if not data.classes:
         raise ConfigError(f"the images in {name} have no labels: try evaluator.transfer.datasets=[digits]")
-    if data.n_channels != like.n_channels:
-        mine, theirs = counted(like.n_channels, "channel"), counted(data.n_channels, "channel")
-        raise ConfigError(
-            f"the encoder takes images of {mine} and those in {name} have {theirs}: "
-            f"try images of {mine} in evaluator.transfer.datasets, or '~evaluator.transfer'"
-        )
+    check_channels(like.n_channels, data, f"other images than {name} in evaluator.transfer.datasets")
     return data
 
 

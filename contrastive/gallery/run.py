@@ -88,8 +88,7 @@ def run_page(run: Run, *, device: str = "auto", folders: Sequence[Path] = ()) ->
         neighbors=neighbors(found),
         confusion=confusion_chart(*confusion(found)) if 0 < n_classes <= N_CLASSES else None,
         n_classes=n_classes,
-        groups=groups_chart(lowest(groups)) if groups else None,
-        n_groups=len({group["group"] for group in groups}),
+        groups=groups_chart(groups) if groups else None,
         n_bars=N_GROUPS,
         worst=worst(found),
         curves=curves(record, charts)["curves"],
@@ -151,7 +150,7 @@ def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def group_bars(found: Judged, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A bar for each (class, bias) group of test images and read-out: those of the run's audit, else by neighbors."""
+    """The lowest (class, bias) groups of test images by each read-out: those of the run's audit, else by neighbors."""
     data = found.data
     if data.test.bias is None or not data.classes:
         return []
@@ -163,11 +162,7 @@ def group_bars(found: Judged, audited: list[dict[str, Any]]) -> list[dict[str, A
          **dict(zip(("low", "high"), wilson(top1, own["n"]), strict=True))}
         for own in audited for read_out, top1 in own["top1"].items()
     ]  # fmt: skip
-    return sorted(bars, key=lambda bar: bar["top1"])
-
-
-def lowest(bars: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first bars of each read-out."""
+    bars.sort(key=lambda bar: bar["top1"])
     names = dict.fromkeys(bar["read_out"] for bar in bars)
     return [bar for name in names for bar in [own for own in bars if own["read_out"] == name][:N_GROUPS]]
 

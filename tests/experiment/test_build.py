@@ -15,7 +15,6 @@ from tests.helpers import ROOT, TINY
 
 GROUPS = ("augmentation", "encoder", "head", "loss", "optimizer", "schedule")
 OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((ROOT / "configs" / group).glob("*.yaml"))]
-EVALUATORS = sorted(path.stem for path in (ROOT / "configs/evaluator").glob("*.yaml"))
 
 
 @pytest.mark.slow
@@ -34,13 +33,6 @@ def test_every_option_builds(composed, group, option):
     if option in ("byol", "simsiam"):
         words += ["teacher=ema", "head=predictor"]
     build(composed(*words))
-
-
-def test_every_evaluator_builds(composed):
-    words = ["dataset.size=8", "encoder.width=2", "device=cpu", f"evaluator=[{','.join(EVALUATORS)}]"]
-    evaluators = build(composed(*words)).evaluators
-    assert list(evaluators) == EVALUATORS
-    assert all(len(evaluator.protocol.split()) > 5 for evaluator in evaluators.values())
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
     for datasets, message in (
         ("nowhere", "there is no dataset=nowhere"),
         ("mnist", r"images of mnist have a size of their own: try evaluator.transfer"),
-        (gray, r"3 channels and those in .*gray have 1 channel: try images of 3 channels in evaluator\.transfer"),
+        (gray, r"3 channels and these have 1: try other images than .*gray in evaluator\.transfer"),
         ("a/x,b/x", r"names one twice: try each once, and folders whose last names differ"),
     ):
         with pytest.raises(ConfigError, match=message):
