@@ -6,7 +6,7 @@ TABLE  ?=
 RESULTS = $(wildcard studies/*/record.json)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo doctor test test-all pytest quick torture lint bench reproduce-table results-page generate docs tensorboard clean
+.PHONY: help setup demo doctor test test-all pytest quick lint bench reproduce-table results-page generate docs tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,9 +43,6 @@ quick: $(VENV)/.done  ## the fast tests alone, which start no process: two minut
 
 test-all: $(VENV)/.done lint  ## lint, types and every test: an hour on two cores
 	$(PYTEST)
-
-torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: an hour on two cores
-	HOSTILE_CASES=10000 $(PYTEST) --hypothesis-show-statistics tests/cli/test_hostile_input.py
 
 lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 	$(RUN) -m ruff check .

@@ -10,8 +10,8 @@ import pytest
 from contrastive.__main__ import COMMANDS, main
 from contrastive.cli.train import flags_first
 from tests import forked
-from tests.cli.hostile import DRY, call
-from tests.helpers import ONE_THREAD, ROOT, TINY, fresh_program, logged_lines, module, program, write_image_folder
+from tests.cli.program import DRY, call
+from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, module, program, write_image_folder
 
 QUICK = [*TINY, "epochs=1"]
 
@@ -62,19 +62,6 @@ def test_every_command_explains_itself_and_refuses_in_one_sentence(name, capsys)
     assert "    python -m contrastive" in (said := capsys.readouterr().out) or said.startswith("usage: python -m")
     assert main([name, "--nothing"]) == 2
     assert re.fullmatch(r"error: [^\n]+: try python -m contrastive[^\n]+ --help\n", capsys.readouterr().err)
-
-
-@pytest.mark.slow
-def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
-    done = fresh_program("loss=debiased_pos", "tau_plus=0.1", *QUICK, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    for text in ("knn_top1", "linear_top1", "few_shot_top1", "untrained", "tensorboard --logdir"):
-        assert text in done.stdout
-    assert "epoch 1/1" in done.stdout
-    assert "views/s" in done.stdout
-    (result,) = tmp_path.glob("outputs/digits*/debiased_pos/*/seed=0/result.json")
-    assert json.loads(result.read_text())["test"]
-    assert not list(tmp_path.rglob("*.log"))
 
 
 @pytest.mark.slow

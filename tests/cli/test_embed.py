@@ -18,7 +18,6 @@ import contrastive
 from contrastive import Result, load_encoder
 from contrastive.__main__ import main
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Transform
 from contrastive.experiment.run import run_experiment
 from tests.helpers import TINY, compose_settings
 
@@ -115,22 +114,6 @@ def test_a_packed_folder_keeps_its_labels(folder, tmp_path, monkeypatch):
     assert pd.read_csv("all.csv")["label"].value_counts().to_dict() == {"cat": 22, "dog": 21}
 
 
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        ("id,label\na,tabby\nb,tabby\nc,tom\n", ["tabby", "tabby", "tom"]),
-        ("file;label\ncat/a.png;tabby\ncat/b.png\ndog/c.png;tom\n", ["tabby", "", "tom"]),
-    ],
-    ids=["no suffixes", "a short line"],
-)
-def test_a_table_is_read_as_look_and_training_read_it(folder, tmp_path, text, labels):
-    (folder / "list.csv").write_text(text)
-    assert main(["embed", "digits", str(folder / "list.csv"), "-o", str(tmp_path / "f.npz")]) == 0
-    found = np.load(tmp_path / "f.npz")
-    assert found["label"].tolist() == labels
-    assert found["path"].tolist() == [str(folder / name) for name in ("cat/a.png", "cat/b.png", "dog/c.png")]
-
-
 @pytest.mark.parametrize(("place", "inside"), [("a.png", "cat"), ("..", "cat/in")])
 def test_a_folder_gives_its_name_where_the_path_does_not_say_it(folder, tmp_path, monkeypatch, place, inside):
     (folder / "cat/in").mkdir()
@@ -214,14 +197,6 @@ def test_a_result_embeds_what_a_run_takes(result, folder):
         (list(last), tensor), (tensor[0], tensor[:1]), (last[0], tensor[:1]),
     ):  # fmt: skip
         torch.testing.assert_close(result.embed(given, batch_size=2), whole(result, images), atol=1e-5, rtol=1e-4)
-
-
-def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):
-    gray = Transform(size=(8, 8), mean=(0.5,), std=(0.5,))
-    monkeypatch.setattr(Result, "encoder", lambda _: (torch.nn.Flatten(), gray))
-    images = torch.randint(256, (5, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    for given in (images, images.numpy(), images[:, None], list(images.numpy())):
-        assert result.embed(given, batch_size=2).equal(gray(images[:, None]).flatten(1))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """`--help` reads the YAMLs and their comments, and imports no torch."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -12,7 +10,7 @@ from contrastive.config.compose import search_path
 from contrastive.config.reference import GROUPS, first_line, group_settings, option_files, root_settings
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
-from tests.helpers import ROOT, program
+from tests.helpers import ROOT
 
 MINE = """
 class Mine:
@@ -88,14 +86,3 @@ def test_a_folder_of_any_name_is_searched(tmp_path):
     (folder / "loss/odd.yaml").write_text("_target_: odd.Odd\n")
     with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
         assert compose("train", [*search_path([folder]), "loss=odd"]).loss._target_ == "odd.Odd"
-
-
-@pytest.mark.slow
-def test_the_first_screen_names_groups_and_settings_without_torch(tmp_path):
-    (tmp_path / "mine/loss").mkdir(parents=True)
-    (tmp_path / "mine/loss/margin_of_mine.yaml").write_text("# Mine\n_target_: my.Loss\n")
-    page = program("--help", "--config-dir", "mine", cwd=tmp_path).stdout
-    for text in ("tau_plus=0.1 ", "probability that a random image", "margin_of_mine", "epochs=40 ", "dataset=digits "):
-        assert text in page
-    code = "import sys; from contrastive.cli.train import main; sys.exit(main(['--help']) or 'torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True).returncode == 0

@@ -11,7 +11,7 @@ from PIL import Image
 
 from contrastive.config.messages import in_a_line, is_out_of_memory, user_message
 from contrastive.errors import ConfigError
-from tests.cli.hostile import DRY, SMALL, call
+from tests.cli.program import DRY, SMALL, call
 from tests.helpers import write_image_folder
 
 
@@ -59,12 +59,6 @@ def test_a_terminal_never_obeys_a_value():
     assert user_message(ConfigError("no loss \x1b[31mred\x07: try loss=nt_xent")) == (
         r"no loss \x1b[31mred\x07: try loss=nt_xent"
     )
-
-
-def test_a_mistake_leaves_no_empty_folders(tmp_path):
-    code, err = call([*DRY[:-1], "epochs=-1"], tmp_path)
-    assert code == 2, err
-    assert not list(tmp_path.rglob("seed=*"))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
 from contrastive.config.words import GO_ON, check_words, quote_paths
-from tests.cli.hostile import DRY, call
+from tests.cli.program import DRY, call
 
 FAST = [  # without composing
     ("--lr 0.1", "try optimizer.lr=0.1"),
@@ -60,6 +60,10 @@ SLOW = [
     ("dataset.size=99999999999999999999999", "dataset.size must be int, got 9999"),
     ("+seed=1", "An item is already at 'seed'"),
     ("~epochs", "the setting epochs is missing"),
+    ("~loss", "raised while resolving interpolation: 'loss'"),
+    ("epochs=???", "Missing mandatory value: epochs"),
+    ("encoder=null", "Config group override must be a string"),
+    ("'+loss.x={_target_:os.getcwd}'", "unexpected keyword argument 'x'"),
     ("loss._target_=my_loss.Loss", "names no module that Python finds: try --config-dir"),
     ("loss._target_=contrastive.loss.nt_xent.Nothing", "cannot be imported (ModuleNotFoundError: No module named"),
     ("loss._target_=__main__.Loss", "is defined in a script or notebook: try it in a module"),

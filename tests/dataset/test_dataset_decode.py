@@ -2,6 +2,8 @@
 
 import errno
 import os
+import struct
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -15,7 +17,6 @@ from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.pixels import Facts, read_images
 from contrastive.errors import ConfigError
-from tests.cli.hostile import png_header
 from tests.helpers import load_image_folder, write_image_folder
 
 
@@ -30,6 +31,14 @@ def test_the_shorter_side_is_resized_and_the_center_cropped(tmp_path):
     decoded = decode(save(pixels, tmp_path / "wide.png").read_bytes(), 12)
     assert decoded.shape == (3, 12, 12)
     assert (decoded[:, :, 2:10] == 255).all()
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that claims to be large and holds no pixels."""
+    head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    data = b"IDAT" + zlib.compress(b"")
+    chunks = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in (head, data)]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def images(folder: Path, n: int) -> Part:

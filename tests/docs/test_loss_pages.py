@@ -52,12 +52,6 @@ def test_the_leaderboard_has_each_row_that_ran_once_and_its_command() -> None:
                 assert commands.count(f"{{ #{losses.anchor(record, row)} }}") == 1
 
 
-def test_the_loss_of_a_row_may_come_from_its_recipe() -> None:
-    assert losses.loss_of({"overrides": ["experiment=hong_yang_bc_bb"]}) == "bias_contrastive"
-    assert losses.loss_of({"overrides": ["experiment=debiased_positive", "loss=kcl"]}) == "kcl"
-    assert losses.loss_of({"overrides": ["epochs=3"]}) == "nt_xent"
-
-
 def test_a_row_at_the_papers_temperature_was_not_searched() -> None:
     record = {"table": "debiased_tuned"}
     assert losses.searched(record, {"name": "NT-Xent, t 0.5"}, "") == "no"

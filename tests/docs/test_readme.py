@@ -136,15 +136,6 @@ def test_commands_compose_and_build(page: Path, words: str, written: Callable[[P
                 instantiate_node(node)
 
 
-def test_commands_are_found() -> None:
-    assert jobs("-m loss=nt_xent,npair seed=0 'evaluator=[knn,linear]' 'temperature=interval(0.1,1)'") == [
-        ["loss=nt_xent", "seed=0", "evaluator=[knn,linear]", "temperature=0.1"],
-        ["loss=npair", "seed=0", "evaluator=[knn,linear]", "temperature=0.1"],
-    ]
-    assert "loss=debiased_pos tau_plus=0.1" in commands(ROOT / "README.md")
-    assert "experiment=imagenet100 dataset.root=PATH devices=8" in commands(ROOT / "docs/scaling.md")
-
-
 @pytest.mark.parametrize(
     ("name", "n_blocks"),
     [

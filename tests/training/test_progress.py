@@ -15,7 +15,7 @@ import pytest
 from contrastive.distributed import pool
 from contrastive.training import progress
 from contrastive.training.progress import Progress
-from tests.cli.hostile import call
+from tests.cli.program import call
 from tests.helpers import ONE_THREAD, ROOT, TINY
 
 termios = pytest.importorskip("termios")  # not on Windows
