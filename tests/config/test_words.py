@@ -60,7 +60,7 @@ SLOW = [
     ("dataset.size=99999999999999999999999", "dataset.size must be int, got 9999"),
     ("+seed=1", "An item is already at 'seed'"),
     ("~epochs", "the setting epochs is missing"),
-    ("~loss", "raised while resolving interpolation: 'loss'"),
+    ("~loss", "loss has no _target_: try it without ~loss"),
     ("epochs=???", "Missing mandatory value: epochs"),
     ("encoder=null", "Config group override must be a string"),
     ("'+loss.x={_target_:os.getcwd}'", "unexpected keyword argument 'x'"),
