@@ -77,16 +77,13 @@ class Checkpointer(Hook):
         Raises:
             Stop: a signal asked this process or another one to end.
         """
-        is_pending = self.signals.pending is not None
-        if training.ends_epoch:  # `on_epoch` saves after the evaluation, unless a signal came
-            (stops,) = any_process(is_pending)
-            if stops:
-                self.save(training.epoch, training.batch, wait=True)
-        else:
-            is_due, stops = any_process(is_main() and self.age >= 60 * self.minutes, is_pending)
-            if is_due or stops:
-                self.log.check(output)
-                self.save(training.epoch, training.batch, process_state(training.rng, self.log), wait=stops)
+        is_inside = not training.ends_epoch  # else `on_epoch` saves after the evaluation, unless a signal came
+        is_late = is_inside and is_main() and self.age >= 60 * self.minutes
+        is_due, stops = any_process(is_late, self.signals.pending is not None)
+        if is_due or stops:
+            self.log.check(output)
+            process = process_state(training.rng, self.log) if is_inside else None
+            self.save(training.epoch, training.batch, process, wait=stops)
         if stops:
             self.signals.check(elsewhere=True)
 
@@ -109,8 +106,7 @@ class Checkpointer(Hook):
             return epochs % int(self.every) == 0
         writer = self.training.run.writer
         took = 0.0 if writer is None else writer.seconds
-        (is_due,) = any_process(is_main() and self.age >= min(SOON, SHARE * took))
-        return is_due
+        return any_process(is_main() and self.age >= min(SOON, SHARE * took))[0]
 
     def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None, *, wait: bool = False) -> None:
         """Save a checkpoint after whole epochs and batches of the next one.

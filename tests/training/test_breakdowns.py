@@ -150,7 +150,7 @@ def test_sigterm_of_two_processes_resumes_exactly(tmp_path):
     words = [*BARE, "epochs=1", "batch_size=16", "devices=2", "evaluator=[]", "precision=fp32"]
     one = program(*words, "hydra.run.dir=one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
-    process = started(*words, "hydra.run.dir=two", "checkpoint_every_minutes=0", cwd=tmp_path)
+    process = started(*words, "hydra.run.dir=two", "checkpoint_every_minutes=0.01", cwd=tmp_path)
     wait_for(tmp_path / "two/checkpoints/last.pt", process)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=100)
