@@ -140,7 +140,8 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
     """
     if callable(own := settings.get("augmentation")):
         settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
-    overrides = [*quote_paths(words), *(f"{key}={typed(_expanded(key, value))}" for key, value in settings.items())]
+    texts = {key: expanded(key, str(value)) for key, value in settings.items() if isinstance(value, str | Path)}
+    overrides = [*quote_paths(words), *(f"{key}={typed(value)}" for key, value in (settings | texts).items())]
     check_words(overrides)
     if data is not None:
         if named := [word for word in overrides if word.startswith("dataset=")]:
@@ -165,11 +166,6 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
-
-
-def _expanded(key: str, value: Any) -> Any:
-    """A path's ~ as the folder that it stands for."""
-    return expanded(key, str(value)) if isinstance(value, str | Path) else value
 
 
 def _dotted_name(function: Any) -> str:

@@ -53,11 +53,6 @@ def test_a_module_of_ones_own_that_breaks_is_named_with_its_line(tmp_path, monke
         check_types({"_target_": "breaks.Mine"}, "loss")
 
 
-def test_a_class_that_cannot_be_imported_is_named():
-    with pytest.raises(ConfigError, match=r"_target_=no\.such\.Class cannot be imported \(ModuleNotFoundError"):
-        check_types({"_target_": "no.such.Class", "size": "abc"}, "encoder")
-
-
 def sized(size: int = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
     """Annotated as many people do."""
 
