@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,8 @@ def test_guesses_are_those_of_the_result(found: Judged, state: Run) -> None:
     assert np.array_equal(right, unpack_bits(state.result["correct"]["knn_top1"]))
     cells, names = confusion(found)
     assert sum(cell["n"] for cell in cells) == len(right) and len(names) == 10
+    counted = Counter(zip(found.data.test.label.tolist(), found.guess.tolist(), strict=True))
+    assert {(names.index(cell["class"]), names.index(cell["guess"])): cell["n"] for cell in cells} == counted
     diagonal = sum(cell["n"] for cell in cells if cell["class"] == cell["guess"])
     assert 100 * diagonal / len(right) == pytest.approx(state.result["test"]["knn_top1"])
     for name in names:
