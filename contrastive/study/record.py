@@ -27,6 +27,7 @@ class MoreRecord(TypedDict):
     mean: float
     low: float
     high: float
+    sd: float
 
 
 class SearchRecord(TypedDict):
@@ -53,8 +54,11 @@ class JudgedRecord(TypedDict):
     within: float | None
     better: float | None
     p_better: float | None
+    seen: float | None
     gain: float
     gain_against: float
+    unsure: float
+    barely: bool
     floor: float
     decide: int | None
     found: float | None

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from contrastive.study.compare.judge import judge_comparison
+from contrastive.study.compare.judge import RANGE_IN_SDS, judge_comparison
 from contrastive.study.compare.plan import Contestant, Plan
 from contrastive.text import pack_bits
 
@@ -89,7 +89,9 @@ def simulated(cell: Cell, leads: Array, rng: np.random.Generator) -> tuple[Any, 
     points = cell.misjudges * 100 * cell.accuracy / 100 * (1 - cell.accuracy / 100) * LOGITS * np.array(
         [cell.loses, *_quantiles(cell)]
     )  # fmt: skip
-    more = dict(zip(("mean", "low", "high"), map(float, points), strict=True)) if cell.tells else None
+    said = dict(zip(("mean", "low", "high"), map(float, points), strict=True))
+    sd = (said["high"] - said["low"]) / RANGE_IN_SDS / cell.searches**0.5  # of the mean: these losses are apart
+    more = {**said, "sd": sd} if cell.tells else None
     searches = {name: [{"points": [None] * cell.points, "more": more}] * cell.searches for name in rows}
     middle = best if cell.tells else best - cell.loses * LOGITS
     at, weights = np.polynomial.hermite_e.hermegauss(15)

@@ -95,18 +95,37 @@ def test_what_is_left_to_find_shrinks_with_the_search_and_is_none_without_a_mode
 
     deep = search(BOX, worth, 32, 8, seed=3, noise=0.3)
     best = deep[int(np.argmax(smoothed(BOX, deep)))][0]
-    found = left_to_find(BOX, deep, best)
+    (found,) = left_to_find(BOX, [deep], [best])
     middling = int(np.argsort([own[0] for _, own in deep])[16])
     thrice = [Tried(own.settings, own.values * (3 if i == middling else 1)) for i, own in enumerate(deep)]
-    bad = left_to_find(BOX, thrice, deep[middling].settings)  # had this one been chosen
+    (bad,) = left_to_find(BOX, [thrice], [deep[middling].settings])  # had this one been chosen
     assert 0 <= found["low"] <= found["mean"] <= found["high"] < 1
     true = 60 - worth(deep[middling][0])
     assert bad["low"] - 0.2 <= true <= bad["high"] + 0.2
     assert bad["mean"] > found["mean"]
-    assert left_to_find(BOX, deep, best) == found
-    assert left_to_find(BOX, deep[:7], best) is None
-    assert left_to_find([], deep, best) is None
-    assert left_to_find(BOX, [Tried(p, [FAILED]) for p, _ in deep], best) is None
+    assert left_to_find(BOX, [deep], [best]) == [found]
+    assert left_to_find(BOX, [deep[:7]], [best]) is None
+    assert left_to_find([], [deep], [best]) is None
+    assert left_to_find(BOX, [[Tried(p, [FAILED]) for p, _ in deep]], [best]) is None
+
+
+def test_a_search_tells_another_one_what_it_missed():
+    """A narrow best that one search found; all figures of the other are 3 points lower, for its images are harder."""
+
+    def worth(point: Mapping[str, str]) -> float:
+        at = [knob.place(point) for knob in BOX]
+        return 60 + 8 * np.exp(-sum((x - c) ** 2 for x, c in zip(at, (0.3, 0.4), strict=True)) / 0.02)
+
+    finds, misses = (search(BOX, worth, 24, 6, seed=seed, noise=0.3) for seed in (1, 5))
+    best = finds[int(np.argmax(smoothed(BOX, finds)))].settings
+    low = min(misses, key=lambda own: own.values[0]).settings
+    harder = [Tried(own.settings, [value - 3 for value in own.values]) for own in misses]
+    both = left_to_find(BOX, [finds, harder], [best, low])
+    true = worth(best) - worth(low)
+    assert true > 5
+    assert both[0]["mean"] < 0.6
+    assert both[1]["mean"] == pytest.approx(true, abs=1.5)
+    assert both[0]["sd"] == both[1]["sd"] < max(one["high"] - one["low"] for one in both) / 2
 
 
 @pytest.mark.parametrize("default", [{}, {"temperature": None, "optimizer.lr": 1.0}])

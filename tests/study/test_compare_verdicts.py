@@ -31,11 +31,11 @@ from contrastive.study.compare.progress import Lines, conclude, race
 from contrastive.study.compare.seal import seal
 from contrastive.study.compare.search import first_points
 from contrastive.study.compare.trial import Trial
-from contrastive.study.render.comparison import at_an_edge, notes, protocol_text, sections
+from contrastive.study.render.comparison import condition, notes, protocol_text, sections
 from contrastive.study.render.effects import alone_right, differences, forest
 from contrastive.study.render.files import check_folder, write_pages
 from contrastive.study.render.search import points_so_far, values_of, values_so_far
-from contrastive.study.render.sentences import failed_points, sentence, sentences
+from contrastive.study.render.sentences import failed_points, of_its_search, sentence, sentences
 from contrastive.text import unpack_bits
 from tests.helpers import further
 from tests.study.made_up import contest_of, outcome, run_all
@@ -295,7 +295,7 @@ def test_a_contestant_without_knobs_stands_beside_one_that_is_searched(tmp_path)
     record = comparison_record(contest)
     assert [len(record["comparison"]["searches"][name][0]["points"]) for name in "ab"] == [1, 8]
     assert faults(record) == []
-    assert "what its model leaves to find" in protocol_text(record)
+    assert "a Gaussian process over the points of all its searches" in protocol_text(record)
     assert "Nothing was searched of a." in protocol_text(record)
     assert "only b was tuned, with 8 points" in sentences(record)[0]
 
@@ -414,8 +414,9 @@ def test_an_undecided_page_says_what_it_would_take(tmp_path):
     said = sentence({**wide, "n": 5}, plan, "kNN")
     assert said.endswith(". No number of runs is sure to decide on these 400 test images; some 4,000 images could")
     assert sentence({**wide, "n": 4}, plan, "kNN").endswith("points each")  # too few to know the floor of the images
-    left = {**wide, "n": 5, "gain": 0.7, "gain_against": 0.4}
-    assert sentence(left, plan, "kNN").endswith(". More search could still bring 1.1 points: try a larger budget")
+    assert sentence({**wide, "n": 5, "unsure": 1.0}, plan, "kNN").endswith(
+        ". What more search may bring is known to 2.8 points alone: try a larger budget or more searches"
+    )
     assert sentence({**claim, "decide": 18}, plan, "kNN").endswith(
         ". About 20 such searches would be needed to decide for sure"
     )
@@ -426,20 +427,32 @@ def test_an_undecided_page_says_what_it_would_take(tmp_path):
     assert sentence({**claim, "decide": 12, "n": 20}, bare, "kNN").endswith("nothing was searched")
 
 
-@pytest.mark.slow
-def test_an_edge_is_said_if_both_finalists_lie_there(tmp_path):
-    record = outcome(tmp_path, "seeds=3", "budget=12", a=70.0, b=70.0)
-    assert not [edge for edge in at_an_edge(record) if edge[1] == "temperature"]
-    for search in record["comparison"]["searches"]["b"]:
-        for point in search["points"]:
-            if len(point["values"]) > 1:
-                point["point"] = {"temperature": "0.95", "optimizer.lr": "0.5"}
-    assert ("b", "temperature", "interval(0,1)") in at_an_edge(record)
+def test_a_sentence_says_what_is_odd_of_a_search(tmp_path):
+    """A chosen setting at an edge of its range, and a default that ended above what was chosen."""
+    record = outcome(tmp_path, "seeds=3", "budget=4", a=70.0, b=70.0)
+    for name, rate in (("a", "0.9"), ("b", "0.96")):
+        record["comparison"]["searches"][name][0]["chosen"] = {"temperature": "0.5", "optimizer.lr": rate}
+    for row in record["rows"]:
+        for run in row["runs"]:
+            run["test"]["knn_top1"] = 72.0 if row["name"] == "b as it comes" else 70.0
+    assert of_its_search(record, "a") == []
+    odd = [
+        "b chose optimizer.lr=0.96, at the edge of 0 to 1",
+        "b as it comes ended 2.0 points above what its search chose",
+    ]
+    assert of_its_search(record, "b") == odd
+    assert sentences(record)[0].endswith("; ".join(odd))
+
+
+def test_a_page_says_what_its_intervals_hold_for(tmp_path):
+    record = outcome(tmp_path, "seeds=3", "budget=4", a=70.0, b=70.0)
+    assert condition(record).startswith("These searches are shallow (4 points for 2 settings, budget=auto takes 24):")
+    record["comparison"]["plan"]["budget"] = 24
+    assert "as deep as these (24 points for 2 settings)" in condition(record)
+    assert condition(record) in protocol_text(record)
     record["comparison"]["reasons"] = {"x": "a loss that is not finite"}
-    first, *_, last = notes(record)
-    assert first == "b: temperature is at an edge of its range, 0 to 1; a wider one would be another comparison."
-    assert last == "failed: x: a loss that is not finite"
-    assert f"\n- {last}" in "".join(sections(record))
+    assert notes(record)[-1] == "failed: x: a loss that is not finite"
+    assert "- failed: x" in "".join(sections(record))
 
 
 def test_judgements_of_other_plans_metrics_margins_and_data_sets_share_the_level(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from contrastive.study.compare.judge import (
+    UNSURE,
     judge_comparison,
     level_of,
     luck_of,
@@ -136,8 +137,6 @@ def test_graded_answers_are_the_t_of_the_effect():
     assert ": 1 % worse by more than 1, 49 % within 1, 50 % better by more; nothing" in sentence(
         claim, plan_of(), "kNN"
     )
-    told = sentence({**claim, "gain": 2.0}, plan_of(), "kNN")
-    assert ": if both were searched to the end, 1 % worse by more than 1, " in told
 
 
 def test_looks_that_were_not_planned_have_little_of_the_level():
@@ -171,27 +170,69 @@ def test_two_searches_are_moderated_by_the_prior():
     assert claim["high"] - claim["low"] == pytest.approx(2 * stats.t.isf(0.0225, 9) * error, abs=1e-3)
 
 
+def left(mean: float, sd: float) -> dict[str, float]:
+    return {"mean": mean, "low": mean - 1.645 * sd, "high": mean + 1.645 * sd, "sd": sd}
+
+
 def test_what_the_model_of_a_search_leaves_takes_the_place_of_the_records():
-    luck = luck_of(points(32, 2, mean=0.4, low=0.0, high=1.5), 35)
-    assert (luck.gain, luck.variance) == pytest.approx((0.4, (1.5 / 3.29) ** 2))
-    assert luck_of([*points(32, mean=0.4, low=0.0, high=1.5), *points(32)], 35).gain == 0  # one search does not tell
-    assert luck_of(points(32), 35).variance == pytest.approx((0.9 * 12 / 32) ** 2)
+    luck = luck_of(points(32, 2, **left(0.4, 0.3)), 35)
+    assert luck.gains.tolist() == [0.4, 0.4]
+    assert (luck.of_search, luck.of_model) == pytest.approx((0.3**2, (UNSURE * 0.3) ** 2))
+    one_does_not_tell = luck_of([*points(32, **left(0.4, 0.3)), *points(32)], 35)
+    assert (one_does_not_tell.gains.tolist(), one_does_not_tell.of_model) == ([0, 0], 0)
+    assert luck_of(points(32), 35).of_search == pytest.approx((0.9 * 12 / 32) ** 2)
     assert search_sd(8, 35) == search_sd(12, 35) == pytest.approx(0.9)
     assert search_sd(12, 95) == pytest.approx(0.9 * 95 * 5 / 35 / 65)
     assert search_sd(1, 35) == 0
 
 
-def test_better_is_undone_by_what_the_loser_may_still_find():
+def test_the_interval_is_centered_on_what_more_search_may_bring():
+    """Effect, interval and probabilities have one center; what the models are unsure of is in the interval."""
     rows = {"a": runs(*[35.0] * 4), "b": runs(36.9, 37.1, 36.95, 37.05)}
-    none = {"b": points(32, mean=0.0, low=0.0, high=0.3)}
-    (claim,) = judge(searched(), {**none, "a": points(32, mean=0.3, low=0.0, high=0.8)}, **rows)
-    assert (claim["verdict"], claim["gain_against"]) == ("better", 0.3)
-    (more,) = judge(searched(), {**none, "a": points(32, mean=1.8, low=1.5, high=2.3)}, **rows)
-    assert more["verdict"] == "undecided"
-    assert more["low"] == pytest.approx(claim["low"] - 1.5, abs=1e-3)
-    assert more["high"] == claim["high"]  # what the winner may find does not count against it
-    assert "; more search of a could undo the lead" in sentence(more, searched(), "kNN")
+    (claim,) = judge(searched(), {"b": points(32, **left(0.0, 0.1)), "a": points(32, **left(0.3, 0.2))}, **rows)
+    assert (claim["effect"], claim["seen"], claim["gain_against"]) == pytest.approx((1.7, 2.0, 0.3))
+    assert claim["low"] + claim["high"] == pytest.approx(2 * 1.7, abs=1e-3)
+    assert claim["unsure"] == pytest.approx(UNSURE * (0.1**2 + 0.2**2) ** 0.5, abs=1e-4)
+    said = sentence(claim, searched(), "kNN")
+    assert said.startswith("b: 1.7 points better than a by kNN (0.")
+    assert said.endswith(", the final runs differ by +2.0 and more search may bring b 0.0 and a 0.3")
+    (more,) = judge(searched(), {"b": points(32, **left(0.0, 0.1)), "a": points(32, **left(1.8, 0.5))}, **rows)
+    assert (more["verdict"], more["effect"]) == ("undecided", pytest.approx(0.2))
     assert more["p"] > 0.05 > claim["p"]
+
+
+def test_searches_are_rows_each_with_its_own_gain_and_what_models_are_unsure_of_is_common():
+    """The one search of b that ended 2 points lower is known to: its gain is 2, so the searches agree."""
+    plan = searched("a,b", "searches=3")
+    a = [run for i in range(3) for run in runs(35.0, 35.2, 34.9, 35.1, first=1100 + 1000 * i)]
+    b = [run for i, lost in enumerate((0, 2, 0)) for run in runs(*[38.0 - lost] * 4, first=1100 + 1000 * i)]
+    none, own = points(24, 3, **left(0.0, 0.1)), [*points(24, **left(0.0, 0.1)), *points(24, **left(2.0, 0.1))]
+    (claim,) = judge(plan, {"a": none, "b": [*own, *points(24, **left(0.0, 0.1))]}, a=a, b=b)
+    assert (claim["effect"], claim["n"]) == (pytest.approx(2.95), 3)
+    known = stats.t.isf(0.0225, 10) * ((2 * 0.1**2 + 0.017) / 3 + 2 * (UNSURE * 0.1) ** 2) ** 0.5
+    assert claim["high"] - claim["effect"] == pytest.approx(known, rel=0.2)
+    (blind,) = judge(plan, {"a": none, "b": none}, a=a, b=b)
+    assert blind["high"] - blind["low"] > 1.2 * (claim["high"] - claim["low"])
+
+
+def test_a_verdict_that_hangs_on_other_searches_is_barely_one():
+    rows = {"a": runs(*[35.0] * 4), "b": runs(*(35 + x for x in ahead(0.001, 0.3)))}
+    said = [judge(searched(), {"a": points(8), "b": points(8)}, **{**rows, "a": runs(*[35.0 + x] * 4)})[0]
+            for x in np.arange(-2, 2, 0.1)]  # fmt: skip
+    verdicts = [(claim["verdict"], claim["barely"]) for claim in said]
+    barely = verdicts.index(("better", True))
+    assert ("better", False) in verdicts[:barely]
+    assert verdicts[barely:].count(("better", False)) == 0
+    assert sentence(said[barely], searched(), "kNN").endswith("), barely; tuned with 8 points each")
+
+
+def test_an_end_that_is_not_zero_is_not_printed_as_zero():
+    (claim,) = judge(plan_of(), a=runs(*[0.0] * 4), b=runs(*ahead(0.03)))
+    said = [sentence({**claim, "verdict": verdict, "low": low}, plan_of(), "kNN")
+            for verdict, low in (("better", 0.031), ("undecided", -0.04), ("undecided", 0.0))]  # fmt: skip
+    assert "(0.03 to " in said[0]
+    assert " -0.04 to " in said[1]
+    assert " +0.0 to " in said[2]
 
 
 def test_a_sentence_is_about_settings_only_where_nothing_was_searched():

@@ -46,8 +46,9 @@ def faults(record: Record, *, unsealed: bool = False) -> list[str]:
     contest = Contest(plan=plan, methods=methods, base=Path())
     for method in methods:
         for i, search in enumerate(own["searches"][method.name] if plan.budget > 1 else []):
-            said = _search(contest, method, i, search, is_told=bool(made_of))
-            found += [f"{method.name}, search {i + 1}: {text}" for text in said]
+            found += [f"{method.name}, search {i + 1}: {text}" for text in _search(contest, method, i, search)]
+        if made_of and not found and plan.budget > 1:
+            found += _more(method, own["searches"][method.name])
         found += _finals(record, contest, method, rows)
     return found
 
@@ -90,7 +91,7 @@ def _images(record: Record) -> Iterator[str]:
             yield f"figures of {n} {kind} are not those of their images"
 
 
-def _search(contest: Contest, own: Method, i: int, search: Record, *, is_told: bool) -> Iterator[str]:
+def _search(contest: Contest, own: Method, i: int, search: Record) -> Iterator[str]:
     """Points that are missing or others, and what was chosen of none of them."""
     points, budget = search["points"], contest.plan.budget
     first = first_points(own.knobs, budget, draw=i)
@@ -106,10 +107,14 @@ def _search(contest: Contest, own: Method, i: int, search: Record, *, is_told: b
     best = [point for point in last if None not in point["values"] and mean(point["values"]) >= max(worth) - NEAR]
     if search["chosen"] not in ([point["point"] for point in best or last] or [None]):
         yield "the chosen settings are not its best"
-    elif is_told:
-        more, told = more_of(own.knobs, search) or {}, search["more"] or {}
-        if more.keys() != told.keys() or any(abs(more[key] - told[key]) > OF_A_MODEL for key in more):
-            yield "what more search could bring does not follow from its points"
+
+
+def _more(own: Method, searches: Sequence[Record]) -> Iterator[str]:
+    """Searches of which something else is left to find than follows from their points."""
+    for i, (more, search) in enumerate(zip(more_of(own.knobs, searches), searches, strict=True), start=1):
+        found, told = more or {}, search["more"] or {}
+        if found.keys() != told.keys() or any(abs(found[key] - told[key]) > OF_A_MODEL for key in found):
+            yield f"{own.name}, search {i}: what more search could bring does not follow from its points"
 
 
 def _finals(record: Record, contest: Contest, own: Method, rows: Mapping[str, Record]) -> Iterator[str]:

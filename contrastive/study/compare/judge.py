@@ -1,8 +1,9 @@
 """The verdicts of a comparison: effects with intervals over searches or seeds, and over test images.
 
-See docs/compare.md. A verdict is about methods: the interval allows for another search. With several searches the rows
-of the two-way test are searches, each the mean of its seeds; with one they are seeds, and the variance of the search is
-that which its own model states, or that of the records.
+See docs/compare.md. A verdict is about methods at their best settings: the effect is the difference of the final runs,
+and of what more search may still bring the one less what it may bring the other, by the models of their searches. With
+several searches the rows of the two-way test are searches, each the mean of its seeds; with one they are seeds. What a
+model is unsure of is common to all searches of a method, so that more of them do not take it out of the interval.
 """
 
 import math
@@ -27,6 +28,7 @@ from contrastive.report.statistics import (
 )
 from contrastive.run.figures import verdict
 from contrastive.study.compare.plan import Plan, search_of
+from contrastive.study.compare.search import FEW
 
 ALL = 0.05  # the level of all judgements together
 # By how many points another search moves a method of this accuracy, and the degrees of freedom of that, measured on
@@ -38,6 +40,9 @@ SEARCH_SD, SEARCH_ACCURACY, SEARCH_DF, SEARCH_POINTS = 0.9, 35.0, 8, 12
 SEED_SD = 0.9
 SHARE_OF_A_RUN, SHARE_OF_ALL = 0.9, 0.25
 RANGE_IN_SDS = 3.29  # the length of a 90 % range of a normal distribution
+# A model is less sure of what is left to find than it says, by so much: studies/verdicts, tables of search_simulation.
+# And what it says of a search of 24 points, in points at an accuracy of SEARCH_ACCURACY.
+UNSURE, MODEL_SD, MODEL_POINTS = 2.0, 0.45, 24
 Claim = dict[str, Any]  # what is said of a pair
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # the final runs of each contestant, as a record has them
@@ -53,9 +58,11 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int], searches
     Returns:
         {name, against, verdict, effect, low, high, p: corrected, worse, within, better: the probabilities that the
         method is worse by more than the margin, within it, or better by more, p_better: the probability that a run of
-        one is ahead of a run of the other, n: rows, over, same: whether weights and judged images are, gain,
-        gain_against: the points that more search may still bring either, found: the effect that these rows find with
-        80 %, decide: rows of a next plan that always decide, None where no number does, floor, images, failed}.
+        one is ahead of a run of the other, n: rows, over, same: whether weights and judged images are, seen: the
+        difference of the final runs alone, gain, gain_against: the points that more search may still bring either,
+        unsure: the standard error of their difference, barely: whether the verdict would be another if what is known of
+        other searches counted half, found: the effect that these rows find with 80 %, decide: rows of a next plan that
+        always decide, None where no number does, floor, images, failed}.
 
     Args:
         failed: final runs of each contestant that failed.
@@ -101,9 +108,9 @@ def _over_datasets(claims: Sequence[Mapping[str, Any]], plan: Plan, looks: int) 
         found = paired_estimate(known)
         over["effect"] = found.effect
         if found.error:
-            over |= _answers(found, level_of(plan, looks), plan.margin, over["gain"], over["gain_against"])
-            sd, width = found.error * math.sqrt(len(each)), plan.margin - over["gain"] - over["gain_against"]
-            over["decide"] = rows_that_decide(sd, 0.0, width, level=level_of(plan, looks + 1))
+            over |= _answers(found, level_of(plan, looks), plan.margin)
+            sd = found.error * math.sqrt(len(each))
+            over["decide"] = rows_that_decide(sd, 0.0, plan.margin, level=level_of(plan, looks + 1))
     return _concluded(over, plan.margin)
 
 
@@ -111,8 +118,8 @@ def _unjudged(name: str, against: str) -> Claim:
     """What is said of a pair without a run."""
     return {
         "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None, "p": None,
-        "worse": None, "within": None, "better": None, "p_better": None, "gain": 0.0, "gain_against": 0.0,
-        "floor": 0.0, "decide": None, "found": None, "images": None, "same": False,
+        "worse": None, "within": None, "better": None, "p_better": None, "seen": None, "gain": 0.0, "gain_against": 0.0,
+        "unsure": 0.0, "barely": False, "floor": 0.0, "decide": None, "found": None, "images": None, "same": False,
     }  # fmt: skip
 
 
@@ -144,7 +151,7 @@ def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str)
         return claim
     values, bits = found = compared(pairs, plan.metric)
     places = np.array([search_of(run["seed"]) for run, _ in pairs])
-    claim["effect"] = found.effect
+    claim["effect"] = claim["seen"] = found.effect
     claim["p_better"] = _probability(values, places)
     weights = all(a.get("weights") is not None and a["weights"] == b.get("weights") for a, b in pairs)
     claim["same"] = bits is not None and bool((bits[:, 0] == bits[:, 1]).all()) and weights
@@ -153,51 +160,56 @@ def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str)
     claim["n"] = len(np.unique(places)) if plan.searches > 1 else len(pairs)
     if claim["n"] < (2 if plan.searches > 1 else MIN_SEEDS) or claim["same"]:
         return claim
-    luck = [luck_of(searches.get(own, ()), value) for own, value in zip((name, against), values.mean(0), strict=True)]
-    claim["gain"], claim["gain_against"] = (own.gain for own in luck)
-    return claim | _judged(plan, claim, found.each, places, sum(own.variance for own in luck))
+    ours, theirs = (luck_of(searches.get(own, ()), value)
+                    for own, value in zip((name, against), values.mean(0), strict=True))  # fmt: skip
+    each = found.each + (ours.gains[places] - theirs.gains[places])[:, None]
+    luck = Luck(ours.gains - theirs.gains, ours.of_search + theirs.of_search, ours.of_model + theirs.of_model)
+    claim |= _judged(plan, each, places, luck)
+    half_as_sure = _judged(plan, each, places, luck, prior_df=SEARCH_DF / 2)
+    said = [verdict(of.get("low"), of.get("high"), margin=plan.margin) for of in (claim, half_as_sure)]
+    gain, gain_against = (float(own.gains[np.unique(places)].mean()) for own in (ours, theirs))
+    unsure = math.sqrt(luck.of_model)
+    return claim | {"gain": gain, "gain_against": gain_against, "unsure": unsure, "barely": said[0] != said[1]}
 
 
 def _judged(
-    plan: Plan, claim: Mapping[str, Any], each: NDArray[np.float64], places: NDArray[np.int64], of_search: float
+    plan: Plan, each: NDArray[np.float64], places: NDArray[np.int64], luck: "Luck", prior_df: float = SEARCH_DF
 ) -> dict[str, Any]:
     """What the differences say.
 
     Args:
         each: (runs, images) of each pair of runs, in points; one column without images.
         places: (runs,) the search of each.
-        of_search: the variance of the difference from search to search, as known beforehand.
+        luck: of both contestants.
+        prior_df: degrees of freedom of what is known of other searches.
     """
     floor = image_floor(each) if each.shape[1] > 1 else 0.0
-    found, sd, prior_df = _estimate(each, places, of_search)
+    found, sd, df = _estimate(each, places, luck, prior_df)
     if not found.error:
         return {"floor": floor}
-    gain, gain_against = claim["gain"], claim["gain_against"]
-    width, then = plan.margin - gain - gain_against, level_of(plan, plan.looks + 1)
-    enough = rows_that_decide(sd, floor, width, level=then, prior_df=prior_df)
-    return {**_answers(found, level_of(plan), plan.margin, gain, gain_against), "floor": floor, "decide": enough}
+    then, least = level_of(plan, plan.looks + 1), math.hypot(floor, math.sqrt(luck.of_model))
+    enough = rows_that_decide(sd, least, plan.margin, level=then, prior_df=df)
+    return {**_answers(found, level_of(plan), plan.margin), "floor": floor, "decide": enough}
 
 
-def _answers(found: Estimate, level: float, margin: float, ahead: float, behind: float) -> dict[str, float]:
+def _answers(found: Estimate, level: float, margin: float) -> dict[str, float]:
     """The interval of an effect, its corrected p, how likely each answer is, and the effect that is found with 80 %.
 
     Args:
         level: of the interval.
-        ahead: the points that more search may still bring the method.
-        behind: those that it may bring the one that it is judged against.
     """
-    half = found.half(level)
-    tail = min(found.at_most(behind), 1 - found.at_most(-ahead))  # what the loser may still gain counts
-    settled = found._replace(effect=found.effect + ahead - behind)
-    worse, at_most = settled.at_most(-margin), settled.at_most(margin)
+    half, tail = found.half(level), min(found.at_most(0), 1 - found.at_most(0))
+    worse, at_most = found.at_most(-margin), found.at_most(margin)
     return {
-        "effect": found.effect, "low": found.effect - half - behind, "high": found.effect + half + ahead,
+        "effect": found.effect, "low": found.effect - half, "high": found.effect + half,
         "p": min(1.0, 2 * tail * ALL / level), "worse": worse, "within": at_most - worse, "better": 1 - at_most,
-        "found": effect_found(found, level) + max(ahead, behind),
+        "found": effect_found(found, level),
     }  # fmt: skip
 
 
-def _estimate(each: NDArray[np.float64], places: NDArray[np.int64], of_search: float) -> tuple[Estimate, float, float]:
+def _estimate(
+    each: NDArray[np.float64], places: NDArray[np.int64], luck: "Luck", prior_df: float
+) -> tuple[Estimate, float, float]:
     """The estimate, and the standard deviation of a further row with the degrees of freedom beside those of the rows.
 
     A further row is a seed where nothing was searched, else a search.
@@ -205,27 +217,34 @@ def _estimate(each: NDArray[np.float64], places: NDArray[np.int64], of_search: f
     known, means = np.unique(places), each.mean(1)
     within = [means[places == search] for search in known]
     of_seeds = sum(float(own.var(ddof=1)) for own in within if len(own) > 1) / len(within)
-    if not of_search and len(known) == 1:
-        return estimate(each), math.sqrt(of_seeds), 0
-    of_a_row = of_search + of_seeds / min(map(len, within))
     if len(known) == 1:
-        return estimate(each).widened(of_search, SEARCH_DF), math.sqrt(of_a_row), SEARCH_DF
-    prior = Prior(of_a_row, SEARCH_DF)
+        if not luck.of_search:
+            return estimate(each), math.sqrt(of_seeds), 0
+        widened = estimate(each).widened(max(luck.of_model, luck.of_search), prior_df)
+        return widened, math.sqrt(luck.of_search + of_seeds / len(means)), prior_df
+    prior = Prior(luck.of_search + of_seeds / min(map(len, within)), prior_df)
     rows = np.stack([each[places == search].mean(0) for search in known])
     variance, _ = prior.moderated(float(rows.mean(1).var(ddof=1)), len(rows) - 1)
-    return estimate(rows, prior), math.sqrt(variance), SEARCH_DF
+    found = estimate(rows, prior)
+    return found.widened(luck.of_model, prior_df) if luck.of_model else found, math.sqrt(variance), prior_df
 
 
 class Luck(NamedTuple):
-    """What a method owes to its search: the variance of its accuracy from search to search, in points², and the points
-    that more search may still bring."""
+    """What a method owes to its searches.
 
-    variance: float
-    gain: float
+    Attributes:
+        gains: (searches,) the points that more search may still bring each.
+        of_search: the variance of its accuracy from search to search, in points².
+        of_model: the variance of the mean gain, which all searches have in common, in points².
+    """
+
+    gains: NDArray[np.float64]
+    of_search: float
+    of_model: float
 
 
 def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
-    """What the model of each search says is left to find, its mean and 90 % range; or what the records say.
+    """What the model of the searches says is left to find; where there is none, what the records say of a search.
 
     The spread of the records is that of logits, so that a search moves 95 % less than 36 %; it holds up to 12 points,
     and falls with their number beyond.
@@ -234,20 +253,27 @@ def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
         searches: of one contestant, as a record has them.
         accuracy: of its final runs, in percent.
     """
-    told = [search["more"] for search in searches if search["more"]]
-    if told and len(told) == len(searches):
-        spreads = [(more["high"] - more["low"]) / RANGE_IN_SDS for more in told]
-        return Luck(mean(spread**2 for spread in spreads), mean(more["mean"] for more in told))
+    told = {i: search["more"] for i, search in enumerate(searches) if search["more"]}
+    gains = np.zeros(max(1, len(searches)))
+    able = [search for search in searches if search.get("chosen", {}) is not None]
+    if told and len(told) == len(able):
+        gains[[*told]] = [more["mean"] for more in told.values()]
+        spreads = [((more["high"] - more["low"]) / RANGE_IN_SDS) ** 2 for more in told.values()]
+        return Luck(gains, mean(spreads), mean((UNSURE * more["sd"]) ** 2 for more in told.values()))
     n_points = min((len(search["points"]) for search in searches), default=0)
-    return Luck(search_sd(n_points, accuracy) ** 2, 0.0)
+    return Luck(gains, search_sd(n_points, accuracy) ** 2, 0.0)
 
 
 def search_sd(n_points: int, accuracy: float) -> float:
     """The points by which another search of so many points moves a method of this accuracy in percent."""
     if n_points < 2:  # nothing was searched
         return 0.0
-    slope = accuracy * (100 - accuracy) / (SEARCH_ACCURACY * (100 - SEARCH_ACCURACY))
-    return SEARCH_SD * slope * min(1.0, SEARCH_POINTS / n_points)
+    return SEARCH_SD * _slope(accuracy) * min(1.0, SEARCH_POINTS / n_points)
+
+
+def _slope(accuracy: float) -> float:
+    """Points at this accuracy for one at SEARCH_ACCURACY, of equal logits."""
+    return accuracy * (100 - accuracy) / (SEARCH_ACCURACY * (100 - SEARCH_ACCURACY))
 
 
 def paired_runs(rows: Rows, name: str, against: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -286,5 +312,11 @@ def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> flo
     if plan.budget == 1:
         return effect_found(of_rows(of_seeds, floor, plan.seeds), level_of(plan))
     of_search = math.sqrt(2) * search_sd(plan.budget, accuracy)
-    sd = math.hypot(of_search, of_seeds / math.sqrt(plan.seeds))
-    return effect_found(of_rows(sd, floor, plan.searches, SEARCH_DF), level_of(plan))
+    share = math.sqrt(MODEL_POINTS / (plan.budget * plan.searches))
+    of_model = math.sqrt(2) * UNSURE * MODEL_SD * _slope(accuracy) * share if plan.budget >= FEW else of_search
+    if plan.searches == 1:
+        found = of_rows(of_seeds, floor, plan.seeds).widened(of_model**2, SEARCH_DF)
+    else:
+        of_row = math.hypot(of_search, of_seeds / math.sqrt(plan.seeds))
+        found = of_rows(of_row, floor, plan.searches, SEARCH_DF).widened(of_model**2, SEARCH_DF)
+    return effect_found(found, level_of(plan))

@@ -65,8 +65,7 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
             "folders": [_from_here(folder) for folder in contest.folders],
             "sealed": read_sealed(contest.base),
             "versions": number_of_versions(contest.base, plan),
-            "searches": {own.name: [_search(contest, own, i, state) for i, state in enumerate(states[own.name])]
-                         for own in contest.methods},
+            "searches": {own.name: _searches(contest, own, states[own.name]) for own in contest.methods},
         },
     }  # fmt: skip
     record["comparison"]["judged"] = judged_again(record)
@@ -124,20 +123,28 @@ def number_of_versions(base: Path, plan: Plan) -> int:
     return 1 + sum(on_these)
 
 
-def more_of(knobs: Sequence[Knob], search: Record) -> dict[str, float] | None:
-    """What more of a search of a record could bring, see `left_to_find`; None where nothing is chosen, too."""
-    tried = [
-        Tried(_settings(point), [-inf if value is None else value for value in point["values"]])
-        for point in search["points"]
-    ]
-    chosen = next((_settings(point) for point in search["points"] if point["point"] == search["chosen"]), None)
-    return None if chosen is None else left_to_find(knobs, tried, chosen)
+def more_of(knobs: Sequence[Knob], searches: Sequence[Record]) -> list[dict[str, float] | None]:
+    """What more search could bring each search of a method of a record, see `left_to_find`; None of one that chose
+    nothing."""
+    able = [search for search in searches if search["points"] and search["chosen"] is not None]
+    tried = [[Tried(_settings(point), [-inf if value is None else value for value in point["values"]])
+              for point in search["points"]] for search in able]  # fmt: skip
+    chosen = [next(_settings(point) for point in search["points"] if point["point"] == search["chosen"])
+              for search in able]  # fmt: skip
+    told = iter(left_to_find(knobs, tried, chosen) or ())
+    return [next(told, None) if search in able else None for search in searches]
 
 
 def _settings(point: Record) -> Mapping[str, Any]:
     """The values of what is searched at a point of a record; that of the default settings has no words."""
     found: Mapping[str, Any] = point["point"] or point.get("default", {})
     return found
+
+
+def _searches(contest: Contest, own: Method, states: Sequence[Searched]) -> list[dict[str, Any]]:
+    """Those of a contestant, with what more search could bring each."""
+    found = [_search(contest, own, i, state) for i, state in enumerate(states)]
+    return [{**one, "more": more} for one, more in zip(found, more_of(own.knobs, found), strict=True)]
 
 
 def _search(contest: Contest, own: Method, search: int, state: Searched) -> dict[str, Any]:
@@ -154,8 +161,7 @@ def _search(contest: Contest, own: Method, search: int, state: Searched) -> dict
             "minutes": [round(result["time"]["seconds"] / 60, 2) if result else None for result in results],
             "correct": results[0].get("correct", {}).get(contest.plan.metric),
         })  # fmt: skip
-    said = {"points": points, "chosen": state.chosen}
-    return {**said, "more": more_of(own.knobs, said)}
+    return {"points": points, "chosen": state.chosen}
 
 
 def _final_runs(contest: Contest, own: Method, states: Sequence[Searched]) -> list[Run]:

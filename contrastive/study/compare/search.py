@@ -126,30 +126,64 @@ def smoothed(knobs: Sequence[Knob], tried: Sequence[Tried]) -> list[float]:
     able = {i: place for i, one in enumerate(tried)
             if worth[i] > -inf and (place := _place(knobs, one.settings)) is not None}  # fmt: skip
     if able:
-        smooth = _surface(*_runs(knobs, tried)).predict(list(able.values()))
+        smooth = surface_of(knobs, tried).predict(list(able.values()))
         worth = [round(float(smooth[[*able].index(i)]), 4) if i in able else own for i, own in enumerate(worth)]
     return worth
 
 
-def left_to_find(knobs: Sequence[Knob], tried: Sequence[Tried], chosen: Point) -> dict[str, float] | None:
-    """What more of a search could bring at the most: the best of the surface over its value at the chosen point.
+def left_to_find(
+    knobs: Sequence[Knob], searches: Sequence[Sequence[Tried]], chosen: Sequence[Point]
+) -> list[dict[str, float]] | None:
+    """What more search of a method could bring each of its searches: the best of the surface over the value at the
+    point that it chose. One surface goes through the points of all searches, so that one of them tells the others what
+    they missed.
 
     Args:
-        chosen: the settings of the point that it chose.
+        chosen: the settings of the point that each of the searches chose.
 
     Returns:
-        {mean, low, high} over surfaces that agree with the points, in points of accuracy, a range of 90 %; None where
-        there is no model: fewer than eight points, or none that could be trained.
+        {mean, low, high, sd} of each search over surfaces that agree with the points, in points of accuracy: a range of
+        90 %, and the standard deviation of the mean over the searches. None where there is no model: fewer than eight
+        points in a search, or none that could be trained.
     """
-    if not knobs or len(tried) < FEW:
+    if not knobs or min(map(len, searches), default=0) < FEW:
         return None
-    at = [_place(knobs, point) for point in (chosen, *_candidates(knobs, tried, draw=0))]
-    if at[0] is None or all(-inf in one.values for one in tried):
+    if any(all(-inf in one.values for one in tried) for tried in searches):
         return None
-    drawn = _surface(*_runs(knobs, tried)).sample_y(at, N_SURFACES, random_state=0)
-    gain = (drawn - drawn[0]).max(0)
-    low, high = np.quantile(gain, [0.05, 0.95])
-    return {key: round(float(x), 2) for key, x in (("mean", gain.mean()), ("low", low), ("high", high))}
+    surface, level = _through_all(knobs, searches)
+    tried = [own for one in level for own in one]
+    at = [_place(knobs, point) for point in (*chosen, *_candidates(knobs, tried, draw=0))]
+    if None in at[: len(chosen)]:
+        return None
+    drawn = surface.sample_y(at, N_SURFACES, random_state=0)
+    gains = drawn.max(0) - drawn[: len(chosen)]
+    ranges = np.quantile(gains, [0.05, 0.95], axis=1)
+    sd = gains.mean(0).std()
+    return [
+        {key: round(float(x), 2) for key, x in zip(("mean", "low", "high", "sd"), own, strict=True)}
+        for own in zip(gains.mean(1), *ranges, [sd] * len(chosen), strict=True)
+    ]
+
+
+def _through_all(
+    knobs: Sequence[Knob], searches: Sequence[Sequence[Tried]]
+) -> tuple["GaussianProcessRegressor", list[list[Tried]]]:
+    """One surface through the runs of several searches, and these with their figures on one level: each search has
+    held-out images of its own, which are a little harder or easier."""
+    level = [list(tried) for tried in searches]
+    surface = surface_of(knobs, [own for tried in level for own in tried])
+    for _ in range(2 if len(level) > 1 else 0):
+        for i, tried in enumerate(level):
+            places, values = _runs(knobs, tried)
+            harder = float(np.mean(np.array(values) - surface.predict(places)))
+            level[i] = [Tried(own.settings, [value - harder for value in own.values]) for own in tried]
+        surface = surface_of(knobs, [own for tried in level for own in tried])
+    return surface, level
+
+
+def surface_of(knobs: Sequence[Knob], tried: Sequence[Tried]) -> "GaussianProcessRegressor":
+    """The surface through the runs of points, of a unit box."""
+    return _surface(*_runs(knobs, tried))
 
 
 def _place(knobs: Sequence[Knob], point: Point) -> tuple[float, ...] | None:

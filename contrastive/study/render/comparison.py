@@ -4,19 +4,21 @@ from dataclasses import replace
 from statistics import mean
 from typing import Any
 
-from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
+from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, UNSURE, search_sd
 from contrastive.study.compare.outcome import Record, plan_of
-from contrastive.study.compare.plan import typed
+from contrastive.study.compare.plan import auto_budget, typed
 from contrastive.study.compare.space import read_knob
 from contrastive.study.render.effects import effects, first_part
 from contrastive.study.render.sentences import untuned
-from contrastive.text import format_grid
+from contrastive.text import counted, format_grid
 
 LEGEND = (
-    "effect: mean difference with its interval. All intervals of a comparison are right together in 95 % of cases. "
-    "better or worse: 0 is outside; equal: it lies within the margin. p: corrected in the same way. worse, within, "
-    "better: how likely the method is worse by more than the margin, within it, better by more. P: the probability "
-    "that a run of the one is ahead of a run of the other. found: the difference that so many rows find with 80 %."
+    "effect: mean difference of the methods at their best, with its interval. All intervals of a comparison are right "
+    "together in 95 % of cases. better or worse: 0 is outside; equal: it lies within the margin; barely: it would be "
+    "undecided if what is known of other searches counted half. p: corrected in the same way. worse, within, better: "
+    "how likely the method is worse by more than the margin, within it, better by more. P: the probability that a run "
+    "of the one is ahead of a run of the other. seen: the difference of the final runs. found: the difference that so "
+    "many rows find with 80 %."
 )
 LEGEND_OVER = (
     "effect: mean difference with its interval; over the data sets it is what other data sets like these would give, a "
@@ -30,12 +32,32 @@ def sections(record: Record) -> list[str]:
     """The further parts of a Markdown page."""
     settings = chosen(record)
     return [
-        *([effects(record).markdown(), LEGEND] if record["comparison"]["judged"] else []),
+        *([effects(record).markdown(), legend(record)] if record["comparison"]["judged"] else []),
         *(["Settings chosen on held-out training images:", format_grid(settings)] if settings else []),
         "\n".join(f"- {text}" for text in notes(record)),
         protocol_text(record),
         f"Command: `{command(record)}`",
     ]
+
+
+def legend(record: Record) -> str:
+    """What the columns of the effects mean, and when the intervals hold."""
+    return f"{LEGEND} {condition(record)}"
+
+
+def condition(record: Record) -> str:
+    """What the intervals of a comparison hold for, by its own points and searched settings."""
+    plan, knobs = plan_of(record), [*record["comparison"]["knobs"].values()]
+    if plan.budget == 1:
+        return "The intervals are about these settings."
+    most, enough = max(map(len, knobs)), auto_budget([[*own] for own in knobs])
+    depth = f"{plan.budget} points for {counted(most, 'setting')}"
+    if plan.budget < enough:
+        return (
+            f"These searches are shallow ({depth}, budget=auto takes {enough}): a method that works in a narrow range "
+            "alone is then called worse too often."
+        )
+    return f"By simulation searches as deep as these ({depth}) miss a narrow optimum beside a wide lower one too often."
 
 
 def command(record: Record) -> str:
@@ -70,15 +92,12 @@ def chosen(record: Record) -> list[list[str]]:
 
 
 def notes(record: Record) -> list[str]:
-    """A sentence for each knob whose finalists lie at one edge, for each loss with numbers that were not searched, for
-    what more search would bring, and for each run that failed; over data sets how often they were judged."""
+    """A sentence for each loss with numbers that were not searched, for what more search would bring, and for each run
+    that failed; over data sets how often they were judged."""
     if "datasets" in record:
         again = record["looks"] - 1
         return [f"Data sets or plan were changed and judged again {times(again)}."] if again else []
-    edges = [(name, read_knob(key, text)) for name, key, text in at_an_edge(record)]
-    found = [f"{name}: {knob.name} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
-             "another comparison." for name, knob in edges]  # fmt: skip
-    found += [f"not searched of {name}: {', '.join(typed(own))}"
+    found = [f"not searched of {name}: {', '.join(typed(own))}"
               for name, own in record["comparison"]["left_alone"].items() if own]  # fmt: skip
     for name, searches in record["comparison"]["searches"].items():
         if told := [search["more"] for search in searches if search["more"]]:
@@ -89,21 +108,6 @@ def notes(record: Record) -> list[str]:
         found.append(f"{n} comparisons of these methods on these data were judged, of other code, settings or ranges: "
                      "each may err in 5 % of cases, so that one of them errs more often.")  # fmt: skip
     return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
-
-
-def at_an_edge(record: Record) -> list[tuple[str, str, str]]:
-    """(method, knob, range) where both finalists of a search lie in the same outer fifth."""
-    own, edges = record["comparison"], []
-    for name, searches in own["searches"].items():
-        for key, text in own["knobs"][name].items():
-            knob = read_knob(key, text)
-            for search in searches:
-                last = [point["point"] for point in search["points"] if len(point["values"]) > 1]
-                places = [knob.place(point) for point in last if key in point]
-                known = [place for place in places if place is not None]
-                if len(known) >= 2 and len(known) == len(last) and (max(known) <= 0.2 or min(known) >= 0.8):
-                    edges.append((name, key, text))
-    return list(dict.fromkeys(edges))
 
 
 def protocol_text(record: Record) -> str:
@@ -148,9 +152,15 @@ def _variance_text(record: Record) -> str:
     told = all(search["more"] for search in searched)
     n_points = min((len(search["points"]) for search in searched), default=0)
     of_records = f"{search_sd(n_points, SEARCH_ACCURACY):.2g} points at an accuracy of {SEARCH_ACCURACY:g} %"
-    source = "what its model leaves to find" if told else of_records
     how = "moderated by" if plan.searches > 1 else "widened by"
-    return f"{text}, {how} the variance of a search, {source} ({SEARCH_DF} degrees of freedom)."
+    if not told:
+        borrowed = f"the variance of a search, {of_records} ({SEARCH_DF} degrees of freedom)"
+        return f"{text}, {how} {borrowed}. {condition(record)}"
+    return (
+        f"{text}. Effects count what more search may bring either method by a Gaussian process over the points of all "
+        f"its searches, and intervals its standard deviation times {UNSURE:g} ({SEARCH_DF} degrees of freedom). "
+        f"{condition(record)}"
+    )
 
 
 def knob_points(record: Record) -> list[dict[str, Any]]:

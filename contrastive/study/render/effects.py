@@ -7,7 +7,7 @@ from typing import Any
 
 from contrastive.report.grid import Column, Grid
 from contrastive.report.judge import interval_text
-from contrastive.study.compare.judge import compared, paired_runs
+from contrastive.study.compare.judge import compared, luck_of, paired_runs
 from contrastive.study.compare.outcome import Record, plan_of
 from contrastive.study.compare.plan import search_of
 from contrastive.text import counted
@@ -51,7 +51,8 @@ def effects(record: Record) -> Grid:
         column("effect [interval]", interval_text, "effect", "low", "high"),
         *(number(grade, grade, lambda share: f"{100 * share:.0f} %") for grade in GRADES),
         number("p", "p", "{:.3f}".format), column("over", itemgetter("over"), "over"), number("n", "n", str),
-        number("P", "p_better", "{:.2f}".format), number("found", "found", "{:.2f}".format),
+        number("P", "p_better", "{:.2f}".format), number("seen", "seen", "{:+z.2f}".format),
+        number("found", "found", "{:.2f}".format),
     ])  # fmt: skip
 
 
@@ -67,13 +68,15 @@ def _effects_over(record: Record) -> Grid:
 
 
 def differences(record: Mapping[str, Any], claim: Mapping[str, Any]) -> list[float]:
-    """The difference of a pair in each search, or with each seed of one search: the ticks of a forest plot."""
+    """The difference of a pair in each search, or with each seed of one search, with what more search may bring: the
+    ticks of a forest plot."""
     plan, rows = plan_of(record), {row["name"]: row["runs"] for row in record["rows"]}
     each: list[dict[int, list[float]]] = [{}, {}]
     for own, name in zip(each, (claim["name"], claim["against"]), strict=True):
+        gains = luck_of(record["comparison"]["searches"][name], 50).gains
         for run in rows[name]:
             place = search_of(run["seed"]) if plan.searches > 1 else run["seed"]
-            own.setdefault(place, []).append(run["test"][plan.metric])
+            own.setdefault(place, []).append(run["test"][plan.metric] + gains[search_of(run["seed"])])
     ours, theirs = each
     return [round(mean(ours[place]) - mean(theirs[place]), 2) for place in ours if place in theirs]
 

@@ -52,7 +52,7 @@ def verdict_section(record: Record) -> dict[str, Any]:
         "ticks": comparison.TICKS,
         "effects": Grid([*columns[: n_open - 1], effect]),
         "numbers": Grid([*columns[:2], *columns[n_open:]]),
-        "legend": comparison.LEGEND_OVER if over else comparison.LEGEND,
+        "legend": comparison.LEGEND_OVER if over else comparison.legend(record),
         "images": [] if over else effects.alone_right(record),
         "notes": comparison.notes(record),
         "protocol": "" if over else comparison.protocol_text(record),

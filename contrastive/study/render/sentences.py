@@ -3,16 +3,19 @@
 import math
 import shlex
 from collections.abc import Collection, Mapping
+from statistics import mean
 from typing import Any
 
 from contrastive.report.statistics import quantile
 from contrastive.study.compare.judge import level_of
-from contrastive.study.compare.outcome import Record, plan_of
+from contrastive.study.compare.outcome import AS_IT_COMES, Record, plan_of
 from contrastive.study.compare.plan import Plan, folder_name, typed
+from contrastive.study.compare.space import read_knob
 from contrastive.study.render.effects import claims_of, first_part, metric_of
 from contrastive.text import spread
 
 ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
+EDGE = 0.05  # of a range, at either end
 
 
 def sentences(record: Record) -> list[str]:
@@ -20,14 +23,41 @@ def sentences(record: Record) -> list[str]:
     if "datasets" in record:
         part = first_part(record)
         return [sentence_over(claim, plan_of(part), metric_of(part)) for claim in record["judged"]]
-    said = []
-    for claim in claims_of(record):
-        failed = (failed_points(record, name) for name in (claim["name"], claim["against"]))
-        of_pair = sentence(claim, plan_of(record), metric_of(record), untuned(record))
-        n = record["comparison"].get("versions", 1)
-        again = [f"one of {n} comparisons of these methods on these data"] if n > 1 else []
-        said.append("; ".join([of_pair, *(text for text in failed if text), *again]))
-    return said
+    n = record["comparison"].get("versions", 1)
+    again = [f"one of {n} comparisons of these methods on these data"] if n > 1 else []
+    return [
+        "; ".join([sentence(claim, plan_of(record), metric_of(record), untuned(record)),
+                   *(text for name in (claim["name"], claim["against"]) for text in of_its_search(record, name)), *again])
+        for claim in claims_of(record)
+    ]  # fmt: skip
+
+
+def of_its_search(record: Record, name: str) -> list[str]:
+    """What a reader should know of the search of a method: points that broke down, settings at an edge, defaults that
+    ended above what was chosen."""
+    edges = [f"{name} chose {key}={value}, at the edge of {text}" for key, value, text in at_an_edge(record, name)]
+    return [text for text in (failed_points(record, name), *edges, default_above(record, name)) if text]
+
+
+def at_an_edge(record: Record, name: str) -> list[tuple[str, str, str]]:
+    """(setting, value, range) that a method's searches chose in the outer twentieth of its range: the median one."""
+    own, found = record["comparison"], []
+    for key, text in own["knobs"][name].items():
+        knob, chosen = read_knob(key, text), [search["chosen"] or {} for search in own["searches"][name]]
+        placed = sorted((place, point[key]) for point in chosen if (place := knob.place(point)) is not None)
+        if placed and not EDGE < placed[len(placed) // 2][0] < 1 - EDGE:
+            found.append((key, placed[len(placed) // 2][1], f"{knob.low:g} to {knob.high:g}"))
+    return found
+
+
+def default_above(record: Record, name: str) -> str:
+    """By how much a method with its default settings ended above what its first search chose, by the same seeds."""
+    metric, rows = plan_of(record).metric, {row["name"]: row["runs"] for row in record["rows"]}
+    chosen = {run["seed"]: run["test"][metric] for run in rows[name]}
+    found = [run["test"][metric] - chosen[run["seed"]] for run in rows.get(f"{name}{AS_IT_COMES}", ())
+             if run["seed"] in chosen]  # fmt: skip
+    is_above = found and mean(found) > 0
+    return f"{name} as it comes ended {_end(mean(found))} points above what its search chose" if is_above else ""
 
 
 def failed_points(record: Mapping[str, Any], name: str) -> str:
@@ -76,9 +106,10 @@ def _said(claim: Mapping[str, Any], plan: Plan, metric: str, untuned: Collection
     searched = "; nothing was searched" if plan.budget == 1 or not tuned else f"; tuned with {plan.budget} points each"
     if plan.budget > 1 and len(tuned) == 1:
         searched = f"; only {tuned[0]} was tuned, with {plan.budget} points"
+    searched += _gains(claim)
     if verdict != "undecided":
         return f"{found(claim, plan, metric)}{searched}"
-    return f"{found(claim, plan, metric)}: {graded(claim, plan)}{searched}{_undone(claim)}{_advice(claim, plan)}"
+    return f"{found(claim, plan, metric)}: {graded(claim, plan)}{searched}{_advice(claim, plan)}"
 
 
 def found(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
@@ -86,25 +117,31 @@ def found(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     against, verdict = claim["against"], claim["verdict"]
     if verdict in ("better", "worse"):
         low, high = sorted((abs(claim["low"]), abs(claim["high"])))
-        return f"{abs(claim['effect']):.1f} points {verdict} than {against} by {metric} ({low:.1f} to {high:.1f})"
-    interval = f"({claim['effect']:+z.1f} points by {metric}, {claim['low']:+z.1f} to {claim['high']:+z.1f})"
+        what = f"{abs(claim['effect']):.1f} points {verdict} than {against} by {metric} ({_end(low)} to {_end(high)})"
+        return f"{what}, barely" if claim["barely"] else what
+    interval = f"({claim['effect']:+z.1f} points by {metric}, {_end(claim['low'], '+')} to {_end(claim['high'], '+')})"
     if verdict == "equal":
-        return f"equal to {against} within {plan.margin:g} {interval}"
+        return f"equal to {against} within {plan.margin:g} {interval}{', barely' if claim['barely'] else ''}"
     return f"undecided against {against} {interval}"
 
 
+def _end(value: float, sign: str = "") -> str:
+    """An end of an interval to one decimal; one that is not 0 is never printed as 0."""
+    return f"{value:{sign}.1f}" if abs(value) >= 0.05 or not value else f"{value:{sign}.1g}"
+
+
 def graded(claim: Mapping[str, Any], plan: Plan) -> str:
-    """How likely each answer is: of the methods with all that more search may bring them, where that is told."""
-    told = "if both were searched to the end, " if claim["gain"] or claim["gain_against"] else ""
+    """How likely each answer is."""
     worse, within, better = (f"{100 * claim[key]:.0f} %" for key in ("worse", "within", "better"))
-    return f"{told}{worse} worse by more than {plan.margin:g}, {within} within {plan.margin:g}, {better} better by more"
+    return f"{worse} worse by more than {plan.margin:g}, {within} within {plan.margin:g}, {better} better by more"
 
 
-def _undone(claim: Mapping[str, Any]) -> str:
-    """Which one is behind, but could catch up with more search."""
-    if claim["low"] + claim["gain_against"] > 0:
-        return f"; more search of {claim['against']} could undo the lead"
-    return f"; more search of {claim['name']} could undo the lead" if claim["high"] - claim["gain"] < 0 else ""
+def _gains(claim: Mapping[str, Any]) -> str:
+    """What the effect counts beside the final runs, where a reader would see it."""
+    if abs(claim["effect"] - claim["seen"]) < 0.05:
+        return ""
+    brings = f"{claim['name']} {claim['gain']:.1f} and {claim['against']} {claim['gain_against']:.1f}"
+    return f", the final runs differ by {claim['seen']:+z.1f} and more search may bring {brings}"
 
 
 def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
@@ -113,13 +150,14 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     if claim["decide"] is not None:
         needed = about(claim["decide"])
         return f". About {needed} {what} would be needed to decide for sure" if needed > n else ""
-    gain = claim["gain"] + claim["gain_against"]
-    if gain >= plan.margin:
-        return f". More search could still bring {gain:.1f} points: try a larger budget"
-    shortest = 2 * quantile(math.inf, level_of(plan, plan.looks + 1)) * claim["floor"]
-    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or shortest < plan.margin - gain:
+    each_side = quantile(math.inf, level_of(plan, plan.looks + 1))
+    if 2 * each_side * claim["unsure"] >= plan.margin:
+        unsure = f"{each_side * claim['unsure']:.1f} points"
+        return f". What more search may bring is known to {unsure} alone: try a larger budget or more searches"
+    shortest = 2 * each_side * claim["floor"]
+    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or shortest < plan.margin:
         return ""
-    least = claim["images"] * (shortest / (plan.margin - gain)) ** 2
+    least = claim["images"] * (shortest / plan.margin) ** 2
     return (
         f". No number of runs is sure to decide on these {claim['images']:,} test images; "
         f"some {about(least):,} images could"
