@@ -25,11 +25,12 @@ def sentences(record: Record) -> list[str]:
         return [sentence_over(claim, plan_of(part), metric_of(part)) for claim in record["judged"]]
     n = record["comparison"].get("versions", 1)
     again = [f"one of {n} comparisons of these methods on these data"] if n > 1 else []
-    return [
-        "; ".join([sentence(claim, plan_of(record), metric_of(record), untuned(record)),
-                   *(text for name in (claim["name"], claim["against"]) for text in of_its_search(record, name)), *again])
-        for claim in claims_of(record)
-    ]  # fmt: skip
+    said = []
+    for claim in claims_of(record):
+        of_pair = sentence(claim, plan_of(record), metric_of(record), untuned(record))
+        odd = [text for name in (claim["name"], claim["against"]) for text in of_its_search(record, name)]
+        said.append("; ".join([of_pair, *odd, *again]))
+    return said
 
 
 def of_its_search(record: Record, name: str) -> list[str]:
