@@ -170,7 +170,7 @@ class Judged(NamedTuple):
 
 
 def judged(cell: Cell, pair: Sequence[Method], lead: float, rng: np.random.Generator) -> Judged:
-    """What a comparison says of two methods, of which the first leads by so many points at 36 %."""
+    """What a comparison says of two methods, of which the second leads by so many points at 36 %."""
     best_logits = special.logit(cell.accuracy / 100) + np.array([[0.0], [lead * LOGITS]])
     rows = final_runs(cell, best_logits - LOGITS * np.array([own.lost for own in pair]), rng)
     slope = cell.accuracy * (100 - cell.accuracy) / (36 * 64)  # points here for one at 36 %
@@ -189,21 +189,25 @@ def judged(cell: Cell, pair: Sequence[Method], lead: float, rng: np.random.Gener
     return Judged((claim["low"], claim["high"]), plain, claim["verdict"])
 
 
-def measured(cell: Cell, pair: Sequence[list[dict[int, Method]]], tables: int) -> list[float]:
-    """[covers, false, finds, half] of a cell, and the first three of the t-test."""
+def measured(cell: Cell, pair: Sequence[list[dict[int, Method]]], tables: int, *, lead: float = LEAD) -> list[float]:
+    """[covers, false, finds, half] of a cell, and the first three of the t-test.
+
+    Args:
+        lead: in points at 36 %, of the second method where one leads.
+    """
     rng, found = np.random.default_rng(1), dict[float, list[Judged]]()
-    true = {lead: 100 * float(special.expit(special.logit(cell.accuracy / 100) + lead * LOGITS)) - cell.accuracy
-            for lead in (0.0, LEAD)}  # fmt: skip
-    for lead in true:
+    true = {ahead: 100 * float(special.expit(special.logit(cell.accuracy / 100) + ahead * LOGITS)) - cell.accuracy
+            for ahead in (0.0, lead)}  # fmt: skip
+    for ahead in true:
         drawn = [rng.choice(len(pair[0]), 2, replace=False) for _ in range(tables)]
-        found[lead] = [judged(cell, [own[i][cell.searches] for own, i in zip(pair, places, strict=True)], lead, rng)
+        found[ahead] = [judged(cell, [own[i][cell.searches] for own, i in zip(pair, places, strict=True)], ahead, rng)
                        for places in drawn]  # fmt: skip
 
     def shares(which: Callable[[Judged], tuple[float, float]]) -> list[float]:
-        ends = [(*which(one), true[lead]) for lead, own in found.items() for one in own]
+        ends = [(*which(one), true[ahead]) for ahead, own in found.items() for one in own]
         covers = [low - 5e-5 <= x <= high + 5e-5 for low, high, x in ends]  # ends are rounded
         wrong = [which(one)[0] > 0 or which(one)[1] < 0 for one in found[0.0]]
-        finds = [which(one)[0] > 0 for one in found[LEAD]]
+        finds = [which(one)[0] > 0 for one in found[lead]]
         return [float(np.mean(own)) for own in (covers, wrong, finds)]
 
     half = median(one.interval[1] - one.interval[0] for one in found[0.0]) / 2

@@ -61,7 +61,7 @@ def test_a_damaged_record_of_the_archive_is_refused_in_a_sentence(tmp_path, dama
     [
         ("supervised", ["claims"], None, "claims"),
         ("supervised", ["rows", 0, "runs"], 3, "rows[0].runs"),
-        ("fair_search_long", ["comparison", "plan", "metric"], 3, "comparison.plan.metric"),
+        ("fair_search_long", ["comparison", "failed"], 3, "comparison.failed"),
         ("over_datasets", ["datasets"], {"digits": {}}, "datasets.digits.claims"),
     ],
 )
