@@ -437,11 +437,14 @@ def test_a_sentence_says_what_is_odd_of_a_search(tmp_path):
             run["test"]["knn_top1"] = 72.0 if row["name"] == "b as it comes" else 70.0
     assert of_its_search(record, "a") == []
     odd = [
-        "b chose optimizer.lr=0.96, at the edge of 0 to 1",
+        "b chose optimizer.lr=0.96, where the range of optimizer.lr ends (0 to 1)",
         "b as it comes ended 2.0 points above what its search chose",
     ]
     assert of_its_search(record, "b") == odd
     assert sentences(record)[0].endswith("; ".join(odd))
+    searches = record["comparison"]["searches"]["b"]
+    searches[:] = [{**searches[0], "chosen": {"temperature": value, "optimizer.lr": "0.5"}} for value in ("0.8", "0.2")]
+    assert of_its_search(record, "b")[0] == "searches of b chose temperature far apart: 0.2, 0.8"
 
 
 def test_a_page_says_what_its_intervals_hold_for(tmp_path):

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from statistics import mean
 from typing import Any
 
@@ -15,7 +15,7 @@ from contrastive.study.render.effects import claims_of, first_part, metric_of
 from contrastive.text import spread
 
 ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
-EDGE = 0.05  # of a range, at either end
+EDGE, FAR = 0.05, 0.5  # of a range: at either end, and between choices
 
 
 def sentences(record: Record) -> list[str]:
@@ -34,21 +34,24 @@ def sentences(record: Record) -> list[str]:
 
 
 def of_its_search(record: Record, name: str) -> list[str]:
-    """What a reader should know of the search of a method: points that broke down, settings at an edge, defaults that
-    ended above what was chosen."""
-    edges = [f"{name} chose {key}={value}, at the edge of {text}" for key, value, text in at_an_edge(record, name)]
-    return [text for text in (failed_points(record, name), *edges, default_above(record, name)) if text]
+    """What a reader should know of the search of a method: points that broke down, settings at an edge or far apart,
+    defaults that ended above what was chosen."""
+    odd = (failed_points(record, name), *odd_choices(record, name), default_above(record, name))
+    return [text for text in odd if text]
 
 
-def at_an_edge(record: Record, name: str) -> list[tuple[str, str, str]]:
-    """(setting, value, range) that a method's searches chose in the outer twentieth of its range: the median one."""
-    own, found = record["comparison"], []
+def odd_choices(record: Record, name: str) -> Iterator[str]:
+    """The settings that a method's searches chose in the outer twentieth of a range, by the median search, and those
+    that several searches chose half of the range apart."""
+    own = record["comparison"]
     for key, text in own["knobs"][name].items():
         knob, chosen = read_knob(key, text), [search["chosen"] or {} for search in own["searches"][name]]
         placed = sorted((place, point[key]) for point in chosen if (place := knob.place(point)) is not None)
         if placed and not EDGE < placed[len(placed) // 2][0] < 1 - EDGE:
-            found.append((key, placed[len(placed) // 2][1], f"{knob.low:g} to {knob.high:g}"))
-    return found
+            value, ends = placed[len(placed) // 2][1], f"{knob.low:g} to {knob.high:g}"
+            yield f"{name} chose {key}={value}, where the range of {knob.name} ends ({ends})"
+        elif placed and placed[-1][0] - placed[0][0] >= FAR:
+            yield f"searches of {name} chose {key} far apart: {', '.join(value for _, value in placed)}"
 
 
 def default_above(record: Record, name: str) -> str:
