@@ -37,7 +37,7 @@ from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed, show
 from contrastive.tracker.base import Harmless
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume, resume_point
-from contrastive.training.diagnostics import first_views, grouped, nested, pictures, unseen_loss
+from contrastive.training.diagnostics import first_views, grouped, nested, similarities, unseen_loss
 from contrastive.training.features import EncodedImages
 from contrastive.training.graph import GraphedStep
 from contrastive.training.hook import Hook, Training
@@ -198,7 +198,7 @@ def before_training(experiment: Experiment, training: Training) -> Scores:
 
 
 def after_training(experiment: Experiment, training: Training) -> Scores:
-    """Evaluate the encoder as it is in the end; log the scores and show the features of the test split.
+    """Evaluate the encoder as it is in the end; log the scores and show how similar the features of the test split are.
 
     Scores of a run that is judged on training images are `val`.
     """
@@ -214,7 +214,7 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
     if is_judged_on_training:
         training.log(grouped("val", scores.val))
     if is_main():
-        for name, value in (scores.histograms | pictures(sets.test, experiment.data)).items():
+        for name, value in (scores.histograms | similarities(sets.test)).items():
             training.show(name, value)
     return scores
 

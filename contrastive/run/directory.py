@@ -1,6 +1,6 @@
 """Run directory: configuration, environment, metrics, checkpoints and result of one run.
 
-    config.yaml  environment.json  metrics.jsonl  events.*  projector/  checkpoints/  encoder.safetensors
+    config.yaml  environment.json  metrics.jsonl  events.*  checkpoints/  encoder.safetensors
     head.safetensors  result.json  failure.json
 
 `result.json` is written last and means done. Every file is replaced atomically: a killed run leaves whole files.
@@ -27,8 +27,6 @@ from contrastive.run.files import (
     HEAD,
     LAST,
     PREVIOUS,
-    PROJECTOR,
-    PROJECTOR_CONFIG,
     RESULT,
     lock,
     read_config,
@@ -220,11 +218,10 @@ def record(run: Run, *, config: dict[str, Any], environment: dict[str, Any]) -> 
     return resumed_with
 
 
-# of a run directory, besides projector/: the result first, the configuration last; the exports and the pages belong to
-# the encoder
+# of a run directory: the result first, the configuration last; the exports and the pages belong to the encoder
 FILES = (
     RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pt2", "show.html",
-    "metrics.jsonl", FAILURE, "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json", PROJECTOR_CONFIG,
+    "metrics.jsonl", FAILURE, "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json",
     "environment.json", "config.yaml",
 )  # fmt: skip
 
@@ -247,7 +244,7 @@ def run_files(path: Path) -> list[Path]:
 
 def remove_leftovers(path: Path) -> None:
     """Remove what a killed process of this run left half-written; the lock of the directory is held."""
-    for file in (*(path / name for name in FILES), path / PROJECTOR / "*"):
+    for file in (path / name for name in FILES):
         for part in file.parent.glob(f".{file.name}.*.part"):
             part.unlink()
 

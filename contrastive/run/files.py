@@ -26,7 +26,6 @@ from contrastive.schema import known
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
 FAILURE = "failure.json"  # of a run whose training broke down by itself: a loss that is not finite, a bug in it
 LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
-PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
 RGB = 3  # channels, of most images and of an encoder that is told nothing
 MOST_NAMED = 8  # runs, of those to choose from
 LOOK = 0.1  # seconds, far longer than the lock is held to look at it

@@ -1,10 +1,9 @@
-"""What TensorBoard shows of a run: curves, texts, settings, points, and the pictures that training shows.
+"""What TensorBoard shows of a run: curves, texts, settings, and the pictures that training shows.
 
 Event files lie in the run directory itself: under `--logdir outputs` a run is then called by its path, which is made of
 the settings that were typed.
 """
 
-import math
 import os
 import re
 import shlex
@@ -13,25 +12,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch.nn.functional as F
 import yaml
 from tensorboard.plugins.histogram.summary_v2 import histogram_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
-from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
-from torchvision.utils import make_grid, save_image
 
 from contrastive.config.identity import flatten, is_identity, option_name
-from contrastive.files import YAML_LOADER, atomic, write_text
-from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
+from contrastive.files import YAML_LOADER
+from contrastive.run.files import read_config, read_environment
 from contrastive.tracker.base import NewLines
-from contrastive.training.hook import Hook, Points, Training
+from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput
-from contrastive.types import visible
 
 BINS = 50  # of a histogram
-THUMBNAIL = 32  # pixels of the projector's images, at most
 
 
 def but_of_event_files(failed: threading.ExceptHookArgs) -> None:
@@ -84,9 +78,7 @@ class TensorBoard(Hook):
             for key, value in line.items():
                 self._add_scalar(key, value, step)
         for name, shown in training.shown.items():
-            if isinstance(shown, Points):
-                write_points(self.path, shown)
-            elif shown.ndim == 3:
+            if shown.ndim == 3:
                 self.writer.add_image(name, shown, training.steps_done)
             elif len(shown):
                 values = shown.float().cpu().numpy()
@@ -126,27 +118,6 @@ def cut_events(folder: Path, sizes: dict[str, int]) -> None:
             os.truncate(file, size)
 
 
-def write_points(path: Path, points: Points) -> None:
-    """Write points for the projector into a run directory, and last the file that announces them.
-
-    SummaryWriter.add_embedding would announce a second set after a resume, and a half-written one after a kill.
-    """
-    folder = path / PROJECTOR
-    rows = ("\t".join(f"{value:.4g}" for value in row) for row in points.vectors.tolist())
-    write_text(folder / "vectors.tsv", "\n".join(rows) + "\n")
-    header = [tuple(points.columns)] if len(points.columns) > 1 else []  # a single column has no header
-    lines = [*header, *zip(*points.columns.values(), strict=True)]
-    cells = ("\t".join(" ".join(word.split()) for word in line) for line in lines)  # no tabs and breaks in a name
-    write_text(folder / "labels.tsv", "\n".join(cells) + "\n")
-    side = f"single_image_dim: {write_sprite(folder / 'sprite.png', points.images)}"
-    write_text(
-        path / PROJECTOR_CONFIG,
-        'embeddings {\n  tensor_name: "test features"\n'
-        f'  tensor_path: "{PROJECTOR}/vectors.tsv"\n  metadata_path: "{PROJECTOR}/labels.tsv"\n'
-        f'  sprite {{ image_path: "{PROJECTOR}/sprite.png" {side} {side} }}\n}}\n',
-    )
-
-
 def texts(path: Path) -> dict[str, str]:
     """The Text page: what was typed, on what it ran, every setting."""
     environment = read_environment(path)
@@ -168,17 +139,6 @@ def hyperparameters(path: Path) -> dict[str, str | int | float | bool]:
         key.removesuffix("._target_"): value if isinstance(value, str | int | float | bool) else str(value)
         for key, value in named.items()
     }
-
-
-def write_sprite(path: Path, images: Tensor) -> int:
-    """One square picture of all images, row by row; returns the size of each."""
-    size = min(THUMBNAIL, images.shape[-1])
-    small = F.interpolate(visible(images.cpu()), size=(size, size), mode="bilinear", antialias=True)
-    per_row = math.ceil(math.sqrt(len(small)))
-    square = F.pad(small, (0, 0, 0, 0, 0, 0, 0, per_row**2 - len(small)))
-    with atomic(path) as part:
-        save_image(make_grid(square, nrow=per_row, padding=0), part, format="png")
-    return size
 
 
 AHEAD = ("test", "train")  # groups that keep their names

@@ -1,4 +1,4 @@
-"""What is shown of a run: curves of a batch, scores as points, pictures of views, features and histograms."""
+"""What is shown of a run: curves of a batch, scores as points, pictures of views and histograms."""
 
 from contextlib import ExitStack
 from typing import Any
@@ -13,13 +13,12 @@ from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.seeding import generator
 from contrastive.training.features import at_once, frozen
-from contrastive.training.hook import Points
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective, gathered
 from contrastive.training.step import StepOutput, TrainStep
-from contrastive.types import Data, Features, Split, visible
+from contrastive.types import Features, Split, visible
 
-MAX_POINTS, MAX_NUMBERS = 2000, 2**20  # of the projector: images, and numbers in all their features
+MAX_SIMILAR = 2000  # images of the test split whose features are compared
 MAX_IMAGES = 1024  # images of a batch whose pairs are compared
 
 
@@ -90,14 +89,6 @@ def conflicting_pairs(label: Tensor, bias: Tensor) -> Tensor:
     return ((label[:, None] == label) & (bias[:, None] != bias)).sum() / 2
 
 
-def class_similarities(h: Tensor, label: Tensor) -> dict[str, Tensor]:
-    """Cosines of all pairs i < j of labeled features (N, F), by whether they share their class."""
-    h, label = F.normalize(h[label >= 0].float(), dim=1), label[label >= 0]
-    i, j = torch.triu_indices(len(h), len(h), 1, device=h.device)
-    cosine, same_class = (h @ h.T)[i, j], label[i] == label[j]
-    return {"same_class": cosine[same_class], "other_class": cosine[~same_class]}
-
-
 LEAST = 96  # pixels of a tile's shorter side, at least
 
 
@@ -126,22 +117,14 @@ def first_views(step: TrainStep, loader: Loader) -> Tensor:
     return view_grid(batch.image[:8], step.views(batch, rng)[:, :8])
 
 
-def pictures(features: Features, data: Data) -> dict[str, Tensor | Points]:
-    """Features of the test split: how similar they are within and between classes, and as points with their labels."""
-    n = min(MAX_POINTS, max(1, MAX_NUMBERS // features.h.shape[1]))
-    index = torch.randperm(len(features.h), generator=generator("cpu", "shown"))[:n]
+def similarities(features: Features) -> dict[str, Tensor]:
+    """Cosines of all pairs i < j of labeled test images, of 2,000 at most, by whether they share their class."""
+    index = torch.randperm(len(features.h), generator=generator("cpu", "shown"))[:MAX_SIMILAR]
     chosen = features[index.to(features.h.device)]
-    columns = {"class": names(chosen.label, data.classes)}
-    if chosen.bias is not None:
-        columns["bias"] = names(chosen.bias, data.biases)
-    similarities = class_similarities(chosen.h, chosen.label)
-    points = Points(chosen.h, columns, data.test.image[index.to(data.test.image.device)])
-    return {**{f"similarity/{name}": values for name, values in similarities.items()}, "features": points}
-
-
-def names(number: torch.Tensor, known: tuple[str, ...]) -> list[str]:
-    """The name of each label; those of unlabeled images are `unlabeled`."""
-    return [str(known[i]) if i >= 0 else "unlabeled" for i in number.tolist()]
+    h, label = F.normalize(chosen.h[chosen.label >= 0], dim=1), chosen.label[chosen.label >= 0]
+    i, j = torch.triu_indices(len(h), len(h), 1, device=h.device)
+    cosine, same_class = (h @ h.T)[i, j], label[i] == label[j]
+    return {"similarity/same_class": cosine[same_class], "similarity/other_class": cosine[~same_class]}
 
 
 def grouped(group: str, metrics: dict[str, float]) -> dict[str, float]:

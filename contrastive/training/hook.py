@@ -1,8 +1,8 @@
 """Hooks: what watches training, and what they see of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,14 +10,6 @@ from torch import Tensor
 from contrastive.run.directory import RunDirectory
 from contrastive.training.loader import Loader
 from contrastive.training.step import StepOutput, TrainStep
-
-
-class Points(NamedTuple):
-    """Vectors with their images, as a projector shows them."""
-
-    vectors: Tensor  # (n, F)
-    columns: Mapping[str, Sequence[str]]  # {name: n words}, shown as labels and colors
-    images: Tensor  # (n, K, H, W) uint8 or uint16
 
 
 @dataclass(kw_only=True)
@@ -46,7 +38,7 @@ class Training:
     batch: int
     rng: torch.Generator
     metrics: dict[str, float] = field(default_factory=dict)
-    shown: dict[str, Tensor | Points] = field(default_factory=dict)
+    shown: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def steps_done(self) -> int:
@@ -68,12 +60,12 @@ class Training:
         self.run.log(self.steps_done, self.epochs_done, dict(metrics))
         self.metrics |= metrics
 
-    def show(self, name: str, value: Tensor | Points) -> None:
+    def show(self, name: str, value: Tensor) -> None:
         """Hand a picture to the trackers that show some.
 
         Args:
             name: `group/name`, or a name alone.
-            value: an image (3, H, W) in [0, 1], values (n,) for a histogram, or points.
+            value: an image (3, H, W) in [0, 1], or values (n,) for a histogram.
         """
         self.shown[name] = value
 

@@ -1,12 +1,10 @@
-"""What TensorBoard reads of a run: curves with descriptions, texts, settings, points; nothing twice after a stop."""
+"""What TensorBoard reads of a run: curves with descriptions, texts, settings; nothing twice after a stop."""
 
 import json
 
-import numpy as np
 import pytest
 import torch
 import yaml
-from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.util import tensor_util
@@ -83,20 +81,6 @@ def test_settings_are_listed_by_the_names_that_are_typed(events):
     assert "device" not in listed, "the device is no part of the result"
 
 
-def test_points_of_the_projector_are_the_test_images(run):
-    vectors = np.loadtxt(run / "projector/vectors.tsv")
-    labels = (run / "projector/labels.tsv").read_text().split()
-    assert vectors.shape == (359, 16)
-    assert len(labels) == 359
-    assert set(labels) == {str(digit) for digit in range(10)}
-    announced = (run / "projector_config.pbtxt").read_text()
-    assert announced.count("embeddings") == 1
-    for name in ("vectors.tsv", "labels.tsv", "sprite.png"):
-        assert f'"projector/{name}"' in announced
-    assert "single_image_dim: 8" in announced
-    assert Image.open(run / "projector/sprite.png").size == (19 * 8, 19 * 8)
-
-
 def test_similarities_within_and_between_classes_are_counted(events):
     n_pairs = 0
     for kind in ("same_class", "other_class"):
@@ -115,7 +99,6 @@ def test_a_run_started_over_keeps_no_old_events(composed, tmp_path):
     run_experiment(settings, tmp_path)
     (second,) = tmp_path.glob("events.*")
     assert first != second
-    assert np.isfinite(np.loadtxt(tmp_path / "projector/vectors.tsv")).all()
 
 
 def test_first_row_shows_the_images():
