@@ -9,10 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from contrastive.report.frame import record_frame
-from contrastive.study.compare.judge import judge_comparison
-from contrastive.study.compare.outcome import plan_of
-from contrastive.study.compare.plan import search_of
+from contrastive.study.render.effects import claims_of, differences
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "studies/fair_search/record.json"
@@ -47,7 +44,10 @@ def main() -> None:
     parts += [f'<line class="{"grid" if points else "zero"}" x1="{x(points):.1f}" x2="{x(points):.1f}" y1="4" '
               f'y2="{bottom}"/>' for points in range(-2, 7, 2)]  # fmt: skip
     parts += [part for i, (loss, name) in enumerate(LOSSES.items()) for part in row(record, loss, name, ROW * i)]
-    legend = "points of kNN over tuned NT-Xent", "dot and line: mean, 95 % interval; tick: one search of 32 points"
+    legend = (
+        "points of kNN over tuned NT-Xent",
+        "dot, line: at their best, 95 % interval; tick: one search",
+    )
     parts += [f'<text class="small" x="4" y="{bottom + 34 + 17 * i}">{line}</text>' for i, line in enumerate(legend)]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="480" viewBox="0 0 {WIDTH} {bottom + 58}" role="img">'
     title = "<title>Points of kNN over tuned NT-Xent, with 95 % intervals</title>"
@@ -57,8 +57,9 @@ def main() -> None:
 
 def row(record: dict[str, Any], loss: str, name: str, top: int) -> list[str]:
     """The label of a loss, its interval, and a tick for each of its searches."""
-    low, effect, high = (x(value) for value in over_nt_xent(record, loss))
-    ticks = of_each_search(record, loss)
+    (pair,) = (claim for claim in claims_of(record) if (claim["name"], claim["against"]) == (loss, "nt_xent"))
+    low, effect, high = (x(pair[key]) for key in ("low", "effect", "high"))
+    ticks = differences(record, pair)
     return [
         f'<text x="4" y="{top + 18}">{name}</text>',
         *(f'<line class="tick" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{top + 23}" y2="{top + 39}"/>' for t in ticks),
@@ -70,23 +71,6 @@ def row(record: dict[str, Any], loss: str, name: str, top: int) -> list[str]:
 def x(points: float) -> float:
     """Where so many points stand, in pixels."""
     return WIDTH * (points - LEFT) / (RIGHT - LEFT)
-
-
-def over_nt_xent(record: dict[str, Any], loss: str) -> tuple[float, float, float]:
-    """The interval of the comparison of a loss with NT-Xent, and its effect between the ends."""
-    plan = plan_of(record)
-    rows = {row["name"]: row["runs"] for row in record["rows"]}
-    judged = judge_comparison(plan, rows, {}, record["comparison"]["searches"])
-    (pair,) = (one for one in judged if (one["name"], one["against"]) == (loss, "nt_xent"))
-    return pair["low"], pair["effect"], pair["high"]
-
-
-def of_each_search(record: dict[str, Any], loss: str) -> list[float]:
-    """What each search of a loss ended at over that of NT-Xent, the mean of its final seeds, in points."""
-    table = record_frame(record).table
-    means = [own.groupby(own["seed"].map(search_of))["knn_top1"].mean()
-             for own in (table[table["name"] == name] for name in (loss, "nt_xent"))]  # fmt: skip
-    return [float(value) for value in means[0] - means[1]]
 
 
 if __name__ == "__main__":
