@@ -21,7 +21,10 @@ from tests.helpers import TERMS
 
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_every_loss_and_regularizer_passes_check_loss(group, name):
-    check_loss(make(f"{group}/{name}"))
+    facts = check_loss(make(f"{group}/{name}"))
+    known = {"nt_xent": True, "debiased_pos": False, "barlow": None}
+    assert facts.shift_invariant is known.get(name, facts.shift_invariant)
+    assert not facts.shift_invariant or facts.push in (None, pytest.approx(1))
 
 
 @pytest.mark.parametrize(("group", "name"), TERMS)
@@ -147,16 +150,9 @@ def test_limits(b, t, seed):
     close(loss("eps_supinfonce", epsilon=0)(z, alone), plain)
     close(loss("supcon")(z, alone), plain)
     assert loss("supcon", form="in")(z, label) <= loss("supcon")(z, label)
+    assert loss("eps_supinfonce", epsilon=0.25)(z, torch.zeros(b).long()).item() == pytest.approx(-0.25)  # one class
 
 
 @cache
 def loss_of(name: str, **arguments: Any) -> Loss:
     return make(f"loss/{name}", **arguments)
-
-
-def test_one_class_alone():
-    z = torch.randn(12, 2, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    label, one = torch.arange(12) % 3, torch.zeros(12).long()
-    assert make("loss/eps_supinfonce", epsilon=0.25)(z, one).item() == pytest.approx(-0.25)
-    for semantics in ("paper", "running"):
-        assert make("regularizer/fairkl", semantics=semantics)(z, label, one) == 0  # no conflicting pair

@@ -162,16 +162,6 @@ def test_infonce_anchor_of_small_nu_is_nt_xent() -> None:
     torch.testing.assert_close(InfoNCEAnchor(temperature=T, nu=1e-9)(z), NTXent(temperature=T)(z), rtol=1e-6, atol=0)
 
 
-def test_rince_of_small_q_has_the_gradient_of_nt_xent() -> None:
-    torch.testing.assert_close(
-        gradient(RINCE(temperature=T, q=1e-6, lam=1)), gradient(NTXent(temperature=T)), rtol=1e-4, atol=1e-6
-    )
-
-
-def test_weighted_decoupled_of_large_sigma_is_the_plain_one() -> None:
-    assert Decoupled(temperature=T, sigma=1e9)(z).item() == pytest.approx(Decoupled(temperature=T)(z).item())
-
-
 def test_learned_temperature_and_bias_get_a_gradient() -> None:
     loss = Sigmoid(temperature=T, learn_temperature=True).double()
     for each in (loss, in_tiles(loss)):

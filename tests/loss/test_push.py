@@ -6,7 +6,6 @@ from torch import Tensor
 
 from contrastive.config.reference import option_files, target_of
 from contrastive.config.targets import load_target
-from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 
@@ -39,12 +38,6 @@ def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> Non
     assert len(values) == 1
 
 
-def test_push_is_an_option_of_losses_that_have_pairs_alone() -> None:
-    loss = make("loss/nt_xent", push=4)
-    assert loss.diagnostics(embeddings(), None, None)["pairs/push_ratio"].item() == pytest.approx(4)
-    for component, push, said in (
-        ("loss/triplet", 4, r"loss\.push .* try loss=nt_xent"),
-        ("regularizer/fairkl", 4, "unexpected keyword argument .*push"),
-    ):
-        with pytest.raises(ConfigError, match=said):
-            make(component, push=push)
+def test_a_curve_shows_the_push() -> None:
+    curves = make("loss/nt_xent", push=4).diagnostics(embeddings(), None, None)
+    assert curves["pairs/push_ratio"].item() == pytest.approx(4)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 import contrastive
-from contrastive.experiment.make import make
 from contrastive.loss._diagnostics import push_ratio
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.testing import check_loss
@@ -245,20 +244,3 @@ def test_every_loss_written_in_pairs_states_its_push() -> None:
     for loss in written - {type(loss) for _, loss, _ in FORMS.values()} - {contrastive.SoftSupCon}:  # others' own tests
         told = loss_pages.push(f"{loss.__module__}.{loss.__name__}")
         assert not told.startswith("1") or check_loss(loss()).push == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "invariant"),
-    [
-        ("nt_xent", {}, True),
-        ("debiased_pos", {}, False),
-        ("barlow", {}, None),
-    ],
-)
-def test_check_loss_tells_whether_a_shift_of_the_similarities_changes_the_loss(
-    name: str, options: dict[str, float], invariant: bool | None
-) -> None:
-    facts = check_loss(make(f"loss/{name}", **options))
-    assert facts.shift_invariant is invariant
-    if invariant:
-        assert facts.push == pytest.approx(1)

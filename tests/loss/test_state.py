@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastive import Decoupled, GloFND, GroupDRO, Loss, NTXent, SogCLR
+from contrastive import GloFND, GroupDRO, Loss, NTXent, SogCLR
 from contrastive.loss._per_image import write
 from contrastive.testing.loss import in_tiles
 from contrastive.training.objective import Embedded, Objective
@@ -88,21 +88,6 @@ def test_sogclr_is_its_formula_and_has_the_gradient_of_the_authors_code() -> Non
     assert loss.log_mean is not None
     torch.testing.assert_close(loss.log_mean.exp(), u)
     assert u[[0, -1]].tolist() == pytest.approx([1.266471205291366, 2.281925698917645])  # theirs
-
-
-def test_sogclr_without_memory_is_the_decoupled_loss() -> None:
-    z, batches = some_batches()
-    forgetful = prepared(SogCLR(temperature=T, gamma=1))
-    step(forgetful, torch.arange(N), z)
-    for index, z in batches:
-        free = z.clone().requires_grad_()
-        value = Decoupled(temperature=T)(free)
-        (gradient,) = torch.autograd.grad(value, free)
-        for loss, images in ((forgetful, index), (SogCLR(temperature=T), None)):
-            other = z.clone().requires_grad_()
-            found = loss(other, index=images)
-            torch.testing.assert_close(found, value - math.log(2 * B - 2))
-            torch.testing.assert_close(torch.autograd.grad(found, other)[0], gradient)
 
 
 def test_an_image_not_seen_before_starts_with_its_batch() -> None:
