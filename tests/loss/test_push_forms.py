@@ -189,51 +189,6 @@ def test_the_push_of_sogclr_is_the_batch_by_the_running_mean() -> None:
         assert found.item() == pytest.approx(batch / moved)
 
 
-def of_similarities(loss: contrastive.Loss, z: Tensor, view: int) -> tuple[Tensor, Tensor]:
-    """Pulls (B,) and pushes (B,) of losses that are no `per_anchor`, read off the gradient of one view.
-
-    The gradient of a vector x of length 1 is Σ_j (∂L/∂s_j) y_j less its part along x, and for D > B the y_j and x are
-    linearly independent.
-    """
-    z = torch.nn.functional.normalize(z, dim=2).requires_grad_()
-    (gradient,) = torch.autograd.grad(loss(z), z)
-    by = [torch.linalg.lstsq(torch.stack([*z[:, 1 - view], x], 1), g).solution[:-1] for x, g in
-          zip(z[:, view].detach(), gradient[:, view], strict=True)]  # fmt: skip
-    by_pair = torch.stack(by).detach()
-    return -by_pair.diagonal(), by_pair.sum(1) - by_pair.diagonal()
-
-
-def test_losses_that_are_no_sum_over_anchors_push_as_their_docstrings_say() -> None:
-    z = torch.randn(4, 2, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    x, y = torch.nn.functional.normalize(z, dim=2).unbind(1)
-    pull, push = of_similarities(contrastive.NPair(), z, 0)
-    torch.testing.assert_close(push, pull)
-    pull, push = of_similarities(contrastive.Triplet(margin=1.2), z, 0)
-    torch.testing.assert_close(push, pull)
-    assert len(set(pull.abs().gt(1e-9).tolist())) == 2  # the margin is kept by some
-    pull, push = of_similarities(contrastive.Spectral(mu=3), z, 0)
-    cosines = x @ y.T
-    torch.testing.assert_close(push / pull, 3 * (cosines.sum(1) - cosines.diagonal()) / 3)
-    for loss in (contrastive.BYOL(), contrastive.SimSiam()):
-        assert loss_pages.push(f"{type(loss).__module__}.{type(loss).__name__}").startswith("0,")
-
-
-def test_the_push_of_mmcl_is_that_of_its_weights() -> None:
-    sigma, reg, n = 2.0, 0.1, 4
-    z = torch.randn(n, 2, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    a, p = torch.nn.functional.normalize(z, dim=2).unbind(1)
-    kernel = torch.exp(-(2 - 2 * a @ a.T) / sigma)
-    pull, push = of_similarities(contrastive.MMCL(sigma=sigma, reg=reg), z, 1)
-    for i in range(n):
-        others = [j for j in range(n) if j != i]
-        k = kernel[i, others]
-        delta = 1 + reg * torch.eye(n - 1) + kernel[others][:, others] - k[:, None] - k[None, :]
-        alpha = torch.linalg.solve(delta, torch.full((n - 1,), 2.0, dtype=torch.float64)).clamp(min=0)
-        to_others = torch.exp(-(2 - 2 * a[others] @ p[i]) / sigma)
-        own = torch.exp(-(2 - 2 * a[i] @ p[i]) / sigma)
-        torch.testing.assert_close(push[i] / pull[i], (alpha * to_others).sum() / (own * alpha.sum()))
-
-
 def test_every_loss_written_in_pairs_states_its_push() -> None:
     classes = [c for name in contrastive.__all__ if isinstance(c := getattr(contrastive, name), type)]
     written = {

@@ -128,25 +128,23 @@ def test_a_temperature_that_a_loop_learns_has_its_gradient(name: str, case: str)
         assert gradient.item() == pytest.approx((values[1] - values[0]) / 2e-5, rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("name", ["dhel", "kcl", "barlow", "vicreg", "spectral"])
-def test_losses_that_spread_each_source_by_itself_are_across_already(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "way", "other"),
+    [
+        *((name, "both", "first") for name in ("dhel", "kcl", "barlow", "vicreg", "spectral")),
+        *((name, "first", "both") for name in ("npair", "triplet")),
+    ],
+)
+def test_losses_that_know_one_way_to_be_across_are_so_already(name: str, way: str, other: str) -> None:
     (z,), _ = scene({})
     loss = make(f"loss/{name}")
-    assert loss(z, across="both") == loss(z)
+    assert loss(z, across=way) == loss(z)
     if loss.takes == ("both", "ids"):
         loss.curves = curves = {}
         loss(z, across="both")
         assert curves == loss.diagnostics(z, None, None)
-    with pytest.raises(ConfigError, match="cannot be used with across='first': leave it out"):
-        loss(z, across="first")
-
-
-@pytest.mark.parametrize("loss", [contrastive.NPair(), contrastive.Triplet()])
-def test_losses_of_one_direction(loss: Loss) -> None:
-    (z,), _ = scene({})
-    assert loss(z, across="first") == loss(z)
-    with pytest.raises(ConfigError, match="cannot be used with across='both'"):
-        loss(z, across="both")
+    with pytest.raises(ConfigError, match=f"cannot be used with across='{other}'"):
+        loss(z, across=other)
 
 
 def test_equal_ids_thin_what_each_view_is_spread_over() -> None:
