@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastive.augmentation.compose import Compose
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.fine_tune import FineTune
 from contrastive.types import Data, Split
@@ -88,15 +87,3 @@ def test_fine_tune_selects_on_validation_only(data, encoder):
     label = data.pretrain.label.clone()
     label[:20] = 1 - label[:20]  # lies on the validation images alone: they choose the worst rate
     assert figures(pretrain=Split(data.pretrain.image, label)).test["100pct_top1"] < figures().test["100pct_top1"]
-
-
-def test_every_split_shows_its_own_images(data, encoder):
-    held_out = replace(data, probe_val_index=None, probe_val_split=stripes(10, 2))
-    for case in (data, held_out):
-        images = encoded(encoder, case, normalize)
-        rows = torch.tensor([3, 1])
-        assert torch.equal(images.plain("train", rows), normalize(data.pretrain.image[[23, 21]]))
-        assert torch.equal(images.plain("val", rows), normalize(case.probe_val.image[rows]))
-        assert torch.equal(images.plain("test", rows), normalize(data.test.image[rows]))
-        plain = images.views(rows, Compose(ops={}), torch.Generator())
-        assert torch.allclose(plain, normalize(data.pretrain.image[[23, 21]]))
