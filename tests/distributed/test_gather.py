@@ -14,14 +14,14 @@ import contrastive
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.gathering import gather, shard_of
-from contrastive.testing.loss import inputs
+from contrastive.testing.loss import inputs, prepared
 from tests.helpers import TERMS
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(torch.cuda.is_available(), reason="forked processes inherit no GPU"),
 ]
-N, D = 12, 5
+N, D = 12, 6
 TWO, QUEUE = {"across": "both"}, {"memory": 1, "memory_label": torch.arange(7) % 4 - 1}
 IDS = {"ids": torch.tensor([3, 4, 3, -1, 8, 1, 2, 3, -1, 5, 6, 7]), "memory_ids": torch.arange(7), "memory": 1}
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -43,14 +43,6 @@ class Model(nn.Module):
 
     def forward(self, x: Tensor, *rest: Any, **arguments: Any) -> Tensor:
         return self.loss(self.net(x), *rest, **arguments)
-
-
-def prepared(loss: contrastive.Loss, label: Tensor, bias: Tensor) -> contrastive.Loss:
-    """The loss in float64, prepared with these labels; z can be logits of D classes."""
-    torch.manual_seed(0)
-    split = contrastive.Split(torch.zeros(N, 3, 1, 1), label, bias, torch.eye(4)[bias].double(), mistaken=bias == 0)
-    loss.prepare(split, n_classes=D, dim=D)
-    return loss.double()
 
 
 def step(name: str, call: dict[str, Any], *, group: Any = None) -> tuple[Any, ...]:
