@@ -87,11 +87,6 @@ class WrongMean(SelfSupervisedLoss):
         return F.softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])
 
 
-class Mean(SelfSupervisedLoss):
-    def per_anchor(self, pairs):
-        return pairs.positive_logits.mean()
-
-
 class Column(SupervisedContrastiveLoss):
     def per_anchor(self, pairs):
         return pairs.mean_logit(positive)[:, None]
@@ -115,7 +110,7 @@ def test_a_loss_that_computes_several_values_is_refused():
             check_loss(unbuilt)
 
 
-@pytest.mark.parametrize(("loss", "got"), [(Number(), "float"), (Mean(), r"\(\)"), (Column(), r"\(24, 1\)")])
+@pytest.mark.parametrize(("loss", "got"), [(Number(), "float"), (Column(), r"\(24, 1\)")])
 def test_a_loss_that_is_not_one_value_for_each_anchor_is_refused(loss, got):
     with pytest.raises(ConfigError, match=rf"per_anchor must return \(A,\) = \(24,\).*got {got}: try "):
         check_loss(loss)
