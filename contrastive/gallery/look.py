@@ -10,7 +10,7 @@ from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_augmentation, load_data
 from contrastive.gallery.images import as_uri, spaced, uris
 from contrastive.listing.found import NAMED
-from contrastive.report.templates.fill import filled
+from contrastive.report.page import filled
 from contrastive.seeding import generator
 from contrastive.types import Data, Split, as_float
 

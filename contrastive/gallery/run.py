@@ -22,8 +22,7 @@ from contrastive.experiment.summary import metric_rows, wilson
 from contrastive.gallery.images import spaced, uris
 from contrastive.report.collect import runs_record
 from contrastive.report.facts import facts
-from contrastive.report.page import curves
-from contrastive.report.templates.fill import chart_module, filled
+from contrastive.report.page import chart_module, curves, filled
 from contrastive.run.run import Run
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize

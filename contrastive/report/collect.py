@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from contrastive.config.identity import is_identity
 from contrastive.report.curves import MAX_POINTS, read_points, thin
@@ -17,13 +17,6 @@ SETTINGS = ("epochs", "batch_size", "n_views")
 OTHER_PAIRS = ("noise_frac", "blur_frac")  # told where they are not 0
 MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
-
-
-class Row(NamedTuple):
-    """A row of a record, and what train.py gets for its runs."""
-
-    name: str
-    overrides: Sequence[str] = ()
 
 
 def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
@@ -46,14 +39,24 @@ def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
 
 def runs_record(rows: Mapping[str, Mapping[Path, Run]], metrics: Sequence[str]) -> dict[str, Any]:
     """The record of finished runs: {row: its runs, which differ in their seeds}."""
-    named = [(Row(name=name), runs) for name, runs in rows.items()]
-    return record_of("runs", named, {metric: metric for metric in metrics})
+    return record_of("runs", [(name, (), runs) for name, runs in rows.items()], {metric: metric for metric in metrics})
 
 
-def record_of(name: str, rows: Sequence[tuple[Row, Mapping[Path, Run]]], metrics: Mapping[str, str]) -> dict[str, Any]:
-    """The record of rows with their finished runs; their environments and protocols, which most runs share, are listed
-    once, and a run refers to them by number."""
-    made = [row_record(row, runs, list(metrics)) for row, runs in rows]
+def record_of(
+    name: str, rows: Sequence[tuple[str, Sequence[str], Mapping[Path, Run]]], metrics: Mapping[str, str]
+) -> dict[str, Any]:
+    """The record of finished runs; their environments and protocols, which most runs share, are listed once, and a run
+    refers to them by number.
+
+    Args:
+        rows: name, what train.py gets for it, and its runs.
+    """
+    unpublished = {"point": "", "published": {}, "source": "", "published_curves": {}}
+    made: list[dict[str, Any]] = [
+        {"name": row, "overrides": list(overrides), **unpublished,
+         "runs": [run_record(path, run, list(metrics)) for path, run in runs.items()]}
+        for row, overrides, runs in rows
+    ]  # fmt: skip
     shared: dict[str, list[Any]] = {"environment": [], "protocol": []}
     for run in (run for row in made for run in row["runs"]):
         for key, known in shared.items():
@@ -70,13 +73,6 @@ def finished_runs(paths: Iterable[Path]) -> dict[Path, Run]:
     """Those of the runs that are finished, in their order."""
     states = {path: read_run(path) for path in paths}
     return {path: state for path, state in states.items() if state.kind == "finished"}
-
-
-def row_record(row: Row, runs: Mapping[Path, Run], metrics: Sequence[str]) -> dict[str, Any]:
-    """One row with its finished runs; nothing is published."""
-    made = [run_record(path, run, metrics) for path, run in runs.items()]
-    beside = {"point": "", "published": {}, "source": "", "published_curves": {}}
-    return {"name": row.name, "overrides": list(row.overrides), **beside, "runs": made}
 
 
 def run_record(path: Path, run: Run, metrics: Sequence[str]) -> dict[str, Any]:

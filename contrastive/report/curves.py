@@ -29,12 +29,8 @@ LABELS = {
     "val/loss": "loss on held-out images",
     "test/few_shot_top1": "few-shot probe top-1 (%)",
     "train/loss": "training loss",
-    "train/grad_norm": "gradient norm",
     "pairs/top1": "contrastive accuracy (%)",
-    "pairs/positive_similarity": "similarity of positives",
-    "pairs/negative_similarity": "similarity of negatives",
     "debiasing/false_negatives": "share of false negatives",
-    "debiasing/gradient_on_false_negatives": "share of the gradient on false negatives",
     "debiasing/negative_oracle": "negative term, oracle (log)",
     "debiasing/negative_estimate": "negative term, estimate (log)",
     "debiasing/negative_error": "error of the negative term (log)",
@@ -42,7 +38,6 @@ LABELS = {
     "debiasing/positive_estimate": "positive term, estimate (log)",
     "debiasing/positive_error": "error of the positive term (log)",
     "pairs/clamped": "share of anchors at the floor",
-    "bias/conflicting_pairs": "bias-conflicting positive pairs in a batch",
 }
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.identity import key_of, option_name
 from contrastive.config.words import neighbors
 from contrastive.errors import ConfigError
-from contrastive.report.names import protocols_apart, told_apart, typed_words, without_shared
 from contrastive.report.record import device_of, look_up, read_record, shown_metrics
 from contrastive.report.runs import (
     Figure,
@@ -23,6 +22,10 @@ from contrastive.report.runs import (
     find_runs,
     later_figures,
     own_figures,
+    protocols_apart,
+    told_apart,
+    typed_words,
+    without_shared,
 )
 from contrastive.run.figures import KNN, LINEAR, WORST, is_detail, lower_is_better
 from contrastive.run.run import Run

@@ -1,19 +1,21 @@
-"""Run runs on the disk: which of them share a configuration, and every metric that they have.
+"""Runs on the disk: which of them share a configuration, how that is named, and every metric that they have.
 
 Runs that differ only in the seed are one configuration. A setting that a run does not have is a value like any
-other. Settings of evaluators belong to the metrics: with other settings it is another metric.
+other. Settings of evaluators belong to the metrics: with other settings it is another metric. A configuration is named
+by its overrides, the method first: `debiased_pos tau_plus=0.1 epochs=3`.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive.config.identity import identity, is_identity
+from contrastive.config.identity import flatten, identity, is_identity, key_of, option_name
 from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
 from contrastive.run.files import RESULT, files_below, read_evaluations
@@ -21,6 +23,9 @@ from contrastive.run.run import Run, read_run
 
 DATA_SEED = "dataset.data_seed"
 N_NAMED = 3  # unfinished runs in a sentence
+# Words that no name needs: the seed is the spread over runs, the dataset a heading, an evaluator part of its metrics.
+LEFT_OUT = ("seed", "loss", "dataset", "evaluator", "hydra")
+LONG_NUMBER = re.compile(r"(?<==)-?\d+\.\d{5,}(e[+-]?\d+)?$")  # as a search draws them
 
 
 class Figure(NamedTuple):
@@ -180,14 +185,10 @@ def later_figures(run: Run) -> Iterator[Figure]:
                 yield Figure(split, f"{prefix}{metric}", protocol, value, is_later=True)
 
 
-def evaluator_of(metric: str, evaluators: Iterable[str]) -> str | None:
-    """The evaluator that a metric is named after; None if there is none of these."""
-    return max((name for name in evaluators if f"{metric}_".startswith(f"{name}_")), key=len, default=None)
-
-
 def protocol_of(metric: str, evaluators: dict[str, Any], others: dict[str, Any] | None = None) -> str:
     """What a metric was computed with: the settings of the evaluator that it is named after."""
-    name = evaluator_of(metric, evaluators)
+    named = (name for name in evaluators if f"{metric}_".startswith(f"{name}_"))
+    name = max(named, key=len, default=None)
     own = {} if name is None else {name: _kept(evaluators[name], f"evaluator.{name}")}
     return json.dumps({**own, **(others or {})}, sort_keys=True)
 
@@ -195,3 +196,66 @@ def protocol_of(metric: str, evaluators: dict[str, Any], others: dict[str, Any] 
 def _kept(node: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The settings of a node that can change a figure."""
     return {key: value for key, value in node.items() if is_identity(f"{prefix}.{key}")}
+
+
+def typed_words(overrides: Sequence[str], target: str) -> tuple[str, ...]:
+    """The words of a run's name: its method, then its overrides in the order typed. No other run matters.
+
+    Args:
+        overrides: of the command line.
+        target: the `_target_` of the loss, for a run whose loss was not typed.
+    """
+    by_key = {key_of(word): word for word in overrides}  # of several for one key the last one holds
+    method = by_key.get("loss", "").partition("=")[2] or option_name(target)
+    kept = [word for key, word in by_key.items() if is_identity(key) and key not in LEFT_OUT]
+    kept = [word for word in kept if not key_of(word).startswith(("evaluator.", "hydra.", "hydra/"))]
+    return method, *(LONG_NUMBER.sub(lambda number: f"{float(number[0]):.4g}", word.lstrip("+")) for word in kept)
+
+
+def told_apart(names: Sequence[str], configs: Sequence[dict[str, Any]]) -> list[str]:
+    """The names; equal ones get the first settings in which their configurations differ, so that no two are equal.
+
+    That happens if the same overrides meant something else, as after an edit of a YAML.
+
+    Args:
+        configs: by dotted keys, no two equal.
+    """
+    names = list(names)
+    texts = [{key: setting_text(value) for key, value in config.items()} for config in configs]
+    while twice := [name for name, n in Counter(names).items() if n > 1]:
+        for name in twice:
+            same = [i for i, other in enumerate(names) if other == name]
+            for key in sorted({key for i in same for key in texts[i]}):
+                more = {i: f"{key}={texts[i][key]}" if key in texts[i] else f"no {key}" for i in same}
+                if len({(names[i], more[i]) for i in same}) > len({names[i] for i in same}):
+                    names = [f"{own} {more[i]}".strip() if i in more else own for i, own in enumerate(names)]
+    return names
+
+
+def protocols_apart(protocols: Sequence[str]) -> dict[str, str]:
+    """{protocol: the settings that tell it from the others, such as `k=5`}; nothing is said of a single one.
+
+    Args:
+        protocols: in JSON, no two equal.
+    """
+    configs = [{key.rpartition(".")[2]: v for key, v in flatten(json.loads(text)).items()} for text in protocols]
+    return dict(zip(protocols, told_apart([""] * len(protocols), configs), strict=True))
+
+
+def without_shared(names: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
+    """(each name without the overrides that all of them have, these overrides); the method always stays.
+
+    A table prints the shared ones once, above its rows.
+    """
+    shared = [word for word in names[0][1:] if all(word in name[1:] for name in names)] if len(names) > 1 else []
+    return [" ".join([name[0], *(word for word in name[1:] if word not in shared)]) for name in names], shared
+
+
+def setting_text(value: Any) -> str:
+    """A value as it is typed; equal texts are equal values."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)

@@ -8,14 +8,13 @@ from types import ModuleType
 from typing import Any
 
 from contrastive.files import write_text
-from contrastive.report.collect import Row, finished_runs, logged_name, record_of
+from contrastive.report.collect import finished_runs, logged_name, record_of
 from contrastive.report.curves import thin
 from contrastive.report.facts import facts_table, heading, metric_column, minutes_column, protocols
 from contrastive.report.frame import record_frame
 from contrastive.report.grid import N_COLUMNS, Column, Grid, as_csv
-from contrastive.report.page import document, methods_of, section
+from contrastive.report.page import chart_module, document, methods_of, section
 from contrastive.report.record import as_json
-from contrastive.report.templates.fill import chart_module
 from contrastive.run.figures import VERDICTS
 from contrastive.study.render.page import compared_section, verdict_section
 from tables.claims import (
@@ -46,7 +45,7 @@ def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) 
     paths = {row.name: list[Path]() for row in table.rows}
     for run in runs_of(table, base):
         paths[run.row] += [run.path] if run.path not in leave_out else []
-    rows = [(Row(row.name, row.overrides), finished_runs(paths[row.name])) for row in table.rows]
+    rows = [(row.name, row.overrides, finished_runs(paths[row.name])) for row in table.rows]
     record = record_of(table.name, rows, table.metrics)
     for row, made in zip(table.rows, record["rows"], strict=True):
         made |= {"published": row.published, "source": row.source, "point": row.point}

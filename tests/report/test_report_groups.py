@@ -18,7 +18,7 @@ from contrastive.cli.report import frame_csv
 from contrastive.config.identity import option_name
 from contrastive.report.facts import section_grid
 from contrastive.report.frame import read_frame
-from contrastive.report.names import typed_words, without_shared
+from contrastive.report.runs import without_shared
 from contrastive.run.files import read_result, write_result
 from tests.helpers import SOUND_CONFIG, write_finished
 
@@ -105,9 +105,8 @@ ablations = st.lists(
 def test_every_printed_figure_is_recomputed(drawn):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        expected: dict[
-            tuple[str, str, str], dict[int, float]
-        ] = {}  # {(configuration, metric, protocol): {seed: value}}
+        # {(configuration, metric, protocol): {seed: value}}
+        expected: dict[tuple[str, str, str], dict[int, float]] = {}
         for i, (changes, evaluators, seeds) in enumerate(drawn):
             for seed in seeds:
                 config = changed(BASE, [*changes, *evaluators]) | {"seed": seed}
@@ -169,12 +168,14 @@ def test_rows_are_named_by_the_overrides_as_they_were_typed_method_first(tmp_pat
         ["epochs=3", "loss=debiased_pos", "tau_plus=0.2", "seed=1", "dataset=digits", "evaluator=[knn]", "device=cpu"],
         ["+augmentation.ops.solarize={_target_: x.Y}", "epochs=3", "encoder.width=8"],
         ["~augmentation.ops.blur", "temperature=0.5939321535345923"],
+        ["experiment=mine"],
         [],
     ]
     assert names_of(tmp_path, *typed) == [
         "debiased_pos epochs=3 tau_plus=0.2",
         "nt_xent augmentation.ops.solarize={_target_: x.Y} epochs=3 encoder.width=8",
         "nt_xent ~augmentation.ops.blur temperature=0.5939",
+        "nt_xent experiment=mine",
         "nt_xent",
     ]
 
@@ -194,10 +195,6 @@ def test_what_all_rows_share_is_printed_once():
     names = [("nt_xent", "epochs=3", "encoder.width=8"), ("debiased_pos", "epochs=3", "tau_plus=0.2")]
     assert without_shared(names) == (["nt_xent encoder.width=8", "debiased_pos tau_plus=0.2"], ["epochs=3"])
     assert without_shared(names[:1]) == (["nt_xent epochs=3 encoder.width=8"], [])
-
-
-def test_a_loss_that_was_not_typed_is_named_by_its_class():
-    assert typed_words(["experiment=mine"], "contrastive.loss.supcon.SupCon") == ("supcon", "experiment=mine")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from contrastive.cli.verify import main
 from contrastive.study.compare.check import faults
-from contrastive.study.compare.outcome import comparison_record, judged_again
+from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.render.comparison import minutes_of_search, sections
 from contrastive.study.render.files import write_pages
 from tests.study.made_up import contest_of, run_all
@@ -114,18 +114,6 @@ def test_data_that_follow_from_the_settings_or_the_seed_are_no_fault(made: Recor
     for run in (run for own in drawn["rows"] for run in own["runs"]):
         run["settings"]["dataset"], run["data"] = f"biased_digits data_seed={run['seed']}", f"{run['seed']:016}"
     assert faults(drawn) == []
-
-
-def test_a_cherry_picked_record_does_not_pass(made: Record, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """Also where its verdicts and its page were made again."""
-    record = copy.deepcopy(made)
-    runs(record).pop()
-    record["comparison"]["judged"] = judged_again(record)
-    write_pages(record, tmp_path / "t")
-    assert main([str(tmp_path)]) == 1
-    said = capsys.readouterr()
-    assert f"the record is not whole: {SEEDS}" in said.err
-    assert "1 comparison of" in said.out
 
 
 def test_a_record_without_hashes_is_taken_where_that_is_asked(made: Record, tmp_path: Path, capsys) -> None:

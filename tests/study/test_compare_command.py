@@ -158,8 +158,6 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["epochs=1"], "nothing is compared: try contrastive compare loss=nt_xent,debiased_pos"),
-        (["loss=nt_xent,nothing"], "nothing"),
         (["loss=nt_xent,supcon", "epcohs=3"], "did you mean epochs?"),
         (["loss=nt_xent,supcon", "evaluator=[linear]"], "none gives knn_top1: try 'evaluator=[knn,linear]'"),
         (["loss=nt_xent,supcon", "temperature=-1"], "temperature"),

@@ -4,18 +4,9 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from hydra import compose, initialize_config_dir
 
-from contrastive.config import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.study import jobs
-from contrastive.study.jobs import slow_imports
-
-
-@pytest.mark.parametrize(("data", "imports"), [("digits", ["sklearn.datasets"]), ("cifar10", [])])
-def test_scikit_learn_is_imported_once_for_the_data_that_need_it(data, imports):
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        assert slow_imports(compose("train", [f"dataset={data}"])) == imports
 
 
 def test_no_run_begins_that_would_not_end(monkeypatch):

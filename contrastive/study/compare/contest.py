@@ -193,28 +193,24 @@ def remove_checkpoints(contest: Contest) -> None:
 
 
 def value_of(run: Run, metric: str) -> float | None:
-    """What a run is worth on its held-out images, a final run on the test split; None where it is not done."""
+    """What a run is worth on its held-out images, a final run on the test split; None where it is not done.
+
+    Raises:
+        ConfigError: it has no such figure.
+    """
     result = read_result(run.path)
     if result is None:
         return None if read_failure(run.path) is None else FAILED
-    return figure(result["test" if run.stage == "final" else "val"], metric, of=str(run))
+    figures = result["test" if run.stage == "final" else "val"]
+    if metric not in figures:
+        raise ConfigError(f"{run} has no {metric}, it has {', '.join(figures) or 'none'}: try another metric")
+    return float(figures[metric])
 
 
 def failure_of(run: Run) -> str | None:
     """Why the training of a run broke down by itself, which is not tried again; None where it did not."""
     reason = read_failure(run.path)
     return reason if reason is not None and read_result(run.path) is None else None
-
-
-def figure(figures: Mapping[str, float], metric: str, *, of: str) -> float:
-    """One of the figures of a run.
-
-    Raises:
-        ConfigError: the run has no such figure.
-    """
-    if metric not in figures:
-        raise ConfigError(f"{of} has no {metric}, it has {', '.join(figures) or 'none'}: try another metric")
-    return float(figures[metric])
 
 
 def _is_left_out(key: str, evaluator: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from contrastive.config.identity import flatten
 from contrastive.files import write_text
-from contrastive.report.collect import Row, finished_runs, record_of
+from contrastive.report.collect import finished_runs, record_of
 from contrastive.run.figures import KNN, LINEAR
 from contrastive.run.run import Run, read_run
 from contrastive.schema import read_json
@@ -45,7 +45,7 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
     known: dict[str, float] = next((state.result["test"] for runs in finished for state in runs.values()), {})
     metrics = {plan.metric: METRICS.get(plan.metric, plan.metric)}
     metrics |= {metric: name for metric, name in METRICS.items() if metric in known}  # without a verdict
-    named = [(Row(name=name, overrides=(*own.words, *chosen)), runs)
+    named = [(name, (*own.words, *chosen), runs)
              for (own, name, chosen, _), runs in zip(rows, finished, strict=True)]  # fmt: skip
     record = record_of(contest.base.name, named, metrics)
     for (own, *_), runs, made in zip(rows, finished, record["rows"], strict=True):

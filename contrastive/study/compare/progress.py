@@ -8,7 +8,6 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -28,7 +27,7 @@ from contrastive.study.compare.trial import Trial, hours
 from contrastive.study.jobs import print_end
 from contrastive.study.render.effects import alone_right, claims_of, forest
 from contrastive.study.render.files import write_pages
-from contrastive.study.render.search import search_page, values_so_far
+from contrastive.study.render.page import page, search_page
 from contrastive.study.render.sentences import sentences, tuned_text
 from contrastive.text import as_typed, clock, counted, marked, printable
 
@@ -90,16 +89,6 @@ def accuracy_so_far(contest: Contest) -> float | None:
     figures = [{**result["val"], **result["test"]}.get(contest.plan.metric) for result in results if result is not None]
     known = [figure for figure in figures if figure is not None]
     return mean(known) if known else None
-
-
-def race(contest: Contest) -> str:
-    """The best search run of each contestant so far; empty before all have one."""
-    best = {name: max((value for search in searches for value in search if value is not None), default=-inf)
-            for name, searches in values_so_far(contest).items()}  # fmt: skip
-    if -inf in best.values():
-        return ""
-    said = ", ".join(f"{name} {value:.1f}" for name, value in sorted(best.items(), key=lambda item: -item[1]))
-    return f"; best on held-out images so far: {said}"
 
 
 class Lines:
@@ -166,7 +155,7 @@ class Lines:
         self.has_page = True
 
     def _say(self, done: str) -> None:
-        text = printable(f"{self._said(done)}{race(self.contest)}")
+        text = printable(self._said(done))
         self.clear()
         if self.is_live:
             print(text[: shutil.get_terminal_size().columns - 1], end="", flush=True)
@@ -232,8 +221,6 @@ def _pages(record: dict[str, Any], base: Path) -> list[str]:
     sheet = "-effects.csv" if claims_of(record) else ".csv"
     table = f"table       {as_typed(base)}.md{'' if 'datasets' in record else f', {sheet}, .tex'} and .json"
     try:
-        from contrastive.study.render.page import page  # late: only the page needs its packages
-
         write_text(path, page(record))
     except ConfigError as error:
         return [f"no page was written: {error}", table]

@@ -116,7 +116,9 @@ def knobs_of(
     for group in GROUPS:
         own = _read(file := Path(group, f"{choices.get(group)}.yaml"), folders)
         if odd := [key for key in own if key not in settings]:
-            raise ConfigError(f"search/{file} has {odd[0]}, which is no setting of it: try {_example(group, settings)}")
+            raise ConfigError(
+                f"search/{file} has {odd[0]}, which is no setting of it: try {group}.SETTING: interval(LOW, HIGH)"
+            )
         ranges |= own
     ranges |= typed
     known = [read_knob(key, str(text)) for key, text in ranges.items()
@@ -144,12 +146,6 @@ def _read(path: Path, folders: Sequence[Path]) -> dict[str, str]:
                 raise ConfigError(f"{file} is no list of settings and ranges: try loss.temperature: interval(0.05, 1)")
             return found
     return {}
-
-
-def _example(group: str, settings: Mapping[str, Any]) -> str:
-    """A line of a file of ranges, with a number of the group's own."""
-    numbers = [key for key, value in settings.items() if key.startswith(f"{group}.") and isinstance(value, float)]
-    return f"{next(iter(numbers), f'{group}.SETTING')}: interval(LOW, HIGH)"
 
 
 def points(knobs: Sequence[Knob], n: int, *, draw: int) -> list[dict[str, str]]:

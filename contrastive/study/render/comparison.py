@@ -25,7 +25,6 @@ LEGEND_OVER = (
     "paired t-test whose rows are data sets. The intervals of one data set are right together in 95 % of cases, and so "
     "are those over the data sets. better or worse: 0 is outside; equal: it lies within the margin."
 )
-TICKS = "each search, or seed"
 
 
 def sections(record: Record) -> list[str]:
@@ -104,9 +103,6 @@ def notes(record: Record) -> list[str]:
             gain, low, high = (mean(more[key] for more in told) for key in ("mean", "low", "high"))
             told_of = f"{gain:.1f} points ({low:.1f} to {high:.1f}) above the chosen ones"
             found.append(f"{name}: by its model the best settings are {told_of}.")
-    if (n := record["comparison"].get("versions", 1)) > 1:
-        found.append(f"{n} comparisons of these methods on these data were judged, of other code, settings or ranges: "
-                     "each may err in 5 % of cases, so that one of them errs more often.")  # fmt: skip
     return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
 
 

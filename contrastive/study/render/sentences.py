@@ -6,15 +6,12 @@ from collections.abc import Collection, Iterator, Mapping
 from statistics import mean
 from typing import Any
 
-from contrastive.report.statistics import quantile
-from contrastive.study.compare.judge import level_of
 from contrastive.study.compare.outcome import AS_IT_COMES, Record, plan_of
 from contrastive.study.compare.plan import Plan, folder_name, typed
 from contrastive.study.compare.space import read_knob
 from contrastive.study.render.effects import claims_of, first_part, metric_of
 from contrastive.text import spread
 
-ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
 EDGE, FAR = 0.05, 0.5  # of a range: at either end, and between choices
 
 
@@ -150,22 +147,13 @@ def _gains(claim: Mapping[str, Any]) -> str:
 
 def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     """What it would take to decide."""
-    what, n = ("seeds", claim["n"]) if plan.budget == 1 else ("such searches", plan.searches)
+    needed = "More test images" if plan.budget == 1 else "A larger budget or more test images"
     if claim["decide"] is not None:
-        needed = about(claim["decide"])
-        return f". About {needed} {what} would be needed to decide for sure" if needed > n else ""
-    each_side = quantile(math.inf, level_of(plan, plan.looks + 1))
-    if 2 * each_side * claim["unsure"] >= plan.margin:
-        unsure = f"{each_side * claim['unsure']:.1f} points"
-        return f". What more search may bring is known to {unsure} alone: try a larger budget or more searches"
-    shortest = 2 * each_side * claim["floor"]
-    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or shortest < plan.margin:
-        return ""
-    least = claim["images"] * (shortest / plan.margin) ** 2
-    return (
-        f". No number of runs is sure to decide on these {claim['images']:,} test images; "
-        f"some {about(least):,} images could"
-    )
+        what, n = ("seeds", claim["n"]) if plan.budget == 1 else ("such searches", plan.searches)
+        needed = f"About {about(claim['decide'])} {what}"
+        if about(claim["decide"]) <= n:
+            return ""
+    return f". {needed} would be needed to decide for sure"
 
 
 def about(n: float) -> int:
