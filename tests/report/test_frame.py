@@ -53,28 +53,22 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
         contrastive.runs(tmp_path / "nothing")
 
 
-def test_the_best_of_a_metric_that_falls_is_the_lowest(tmp_path):
-    metric = "alignment_uniformity_alignment"
-    for loss, value in (("A", 0.3), ("B", 0.1)):
-        for seed in range(3):
-            config = {"loss": {"_target_": f"x.{loss}"}, "seed": seed}
-            figures = {metric: value, "knn_top1": value}
-            write_finished(tmp_path / loss / str(seed), config=config, environment={}, test=figures)
-    (section,) = read_frame([tmp_path]).sections.values()
-    names = list(section.rows)
-    assert best_rows(section, metric, names) == [names.index("b")]
-    assert best_rows(section, "knn_top1", names) == [names.index("a")]
-
-
-def test_a_single_seed_or_a_longer_training_is_not_the_best(tmp_path):
-    for loss, epochs, value, n_seeds in (("A", 1, 50.0, 3), ("B", 1, 60.0, 3), ("C", 1, 70.0, 2), ("D", 40, 95.0, 3)):
+@pytest.mark.parametrize(
+    ("metric", "rows", "best"),
+    [
+        ("alignment_uniformity_alignment", [("A", 1, 0.3, 3), ("B", 1, 0.1, 3)], "b"),  # which falls
+        ("knn_top1", [("A", 1, 0.3, 3), ("B", 1, 0.1, 3)], "a"),
+        ("knn_top1", [("A", 1, 50.0, 3), ("B", 1, 60.0, 3), ("C", 1, 70.0, 2), ("D", 40, 95.0, 3)], "b"),
+    ],
+)
+def test_the_best_has_three_seeds_and_trained_no_longer(tmp_path, metric, rows, best):
+    for loss, epochs, value, n_seeds in rows:
         for seed in range(n_seeds):
             config = {"loss": {"_target_": f"x.{loss}"}, "epochs": epochs, "seed": seed}
-            write_finished(tmp_path / loss / str(seed), config=config, environment={}, test={"knn_top1": value})
+            write_finished(tmp_path / loss / str(seed), config=config, environment={}, test={metric: value})
     (section,) = read_frame([tmp_path]).sections.values()
     names = list(section.rows)
-    (b,) = (i for i, name in enumerate(names) if name.startswith("b"))
-    assert best_rows(section, "knn_top1", names) == [b]
+    assert [names[i].split()[0] for i in best_rows(section, metric, names)] == [best]
 
 
 COMMITTED = ROOT / "studies/debiased_tuned/record.json"

@@ -12,12 +12,8 @@ def test_rows_of_a_figure_differ_and_keep_their_colors_as_rows_are_added() -> No
     assert len(set(found.values())) == len(COLORS)
     assert colors_of(names[:3]) == {name: found[name] for name in names[:3]}
     assert colors_of(["a", "b", "a"]) == {"a": COLORS[0], "b": COLORS[1]}
+    assert colors_of([*names, "one more"])["one more"] == COLORS[0]
 
 
 def test_print_without_color_tells_ten_rows_apart() -> None:
     assert len({marker_of(color) for color in COLORS[: len(MARKERS)]}) == len(MARKERS)
-
-
-def test_more_names_than_colors_repeat_them() -> None:
-    found = colors_of([f"row {i}" for i in range(60)])
-    assert found["row 0"] == found["row 20"] == COLORS[0]

@@ -11,14 +11,11 @@ import pytest
 
 from contrastive.cli.report import main
 from contrastive.cli.sweep import sweep_table
-from contrastive.experiment.summary import already_done
 from contrastive.report.frame import read_frame
 from contrastive.report.runs import find_runs
 from contrastive.run.run import Run
-from contrastive.text import printable, show
-from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, write_finished
-
-CLASSES = {"mean_top1": 1.0, "worst_top1": 1.0, "top1": {"0": 1.0}}
+from contrastive.text import printable
+from tests.helpers import SOUND_CONFIG, write_finished
 
 
 def result(knn: float) -> dict:
@@ -78,20 +75,6 @@ def test_losses_on_different_data_are_never_set_side_by_side(tmp_path):
     assert list(read_frame([tmp_path]).sections)[-1] == option
 
 
-def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
-    for name in ("first", "second"):
-        save_run(tmp_path / name, data="a" * 8, knn=30.0, seed=0, epochs=2, device="a CPU")
-    evaluators = {"linear": {"_target_": "x.Linear"}}  # a run that differs in them alone is no repetition
-    save_run(tmp_path / "more", data="a" * 8, knn=30.0, seed=0, epochs=2, device="a CPU", evaluator=evaluators)
-    save_run(tmp_path / "third", data="a" * 8, knn=40.0, seed=1, epochs=2, device="a GPU")
-    assert main([str(tmp_path)]) == 0
-    text = capsys.readouterr().out
-    assert "35.00 ± 7.07 (2)" in text
-    assert f"{tmp_path}/first is not counted: {tmp_path}/second has equal settings and seed, and is newer" in text
-    assert text.count(" is not counted") == 1
-    assert "its runs are of several kinds of processor (a CPU (instruction set not recorded), a GPU (" in text
-
-
 def test_maps_drawn_with_the_seed_share_a_row(tmp_path):
     for seed in (0, 1):
         save_run(tmp_path / f"{seed}", data=f"{seed}" * 8, knn=30.0 + seed, seed=seed, dataset={"data_seed": seed})
@@ -140,20 +123,6 @@ def test_names_of_strangers_send_nothing_to_the_terminal(words, tmp_path, capsys
     said = "".join(capsys.readouterr())
     assert all(letter.isprintable() for letter in said.replace("\n", ""))
     assert "forged" not in {line.strip("| ") for line in said.splitlines()}
-
-
-def test_a_comparison_and_a_finished_run_send_nothing_to_the_terminal(tmp_path, capsys):
-    for k in (1, 2):
-        save_run(tmp_path / f"{TITLE}{k}", data="d", knn=1.0, loss={"_target_": f"x.{ESCAPE}", "k": k})
-    first, second = read_frame([tmp_path]).shown().values()
-    assert main([str(tmp_path), "--against", first]) == 0
-    assert main([str(tmp_path), "--against", ESCAPE]) == 2
-    assert second != first
-    result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}, "classes": []}}
-    show(already_done(Run(path=tmp_path / TITLE, result=result)))
-    said = "".join(capsys.readouterr())
-    assert "x1b[31mred" in said
-    assert all(letter.isprintable() for letter in said.replace("\n", ""))
 
 
 def test_text_shows_what_a_terminal_would_obey():

@@ -41,19 +41,13 @@ def runs(tmp_path: Path) -> Path:
 
 
 def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str = "", **node: Any) -> None:
-    settings = {
-        "dataset": {"_target_": "digits", **node},
-        "evaluator": {"knn": {"_target_": "x.KNN", "k": k}, "knn_sweep": {}},
-    }
-    write_evaluation(
-        run,
-        name,
-        {
-            "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {"code": "c"}, "time": {"seconds": 1.0},
-            "dataset": dataset, "is_transfer": bool(dataset), "settings": settings,
-            "test": {"knn_top1": value, "knn_sweep_top1": 1.0}, "val": {},
-        },
-    )  # fmt: skip
+    evaluator = {"knn": {"_target_": "x.KNN", "k": k}, "knn_sweep": {}}
+    record = {
+        "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {"code": "c"}, "time": {"seconds": 1.0},
+        "dataset": dataset, "is_transfer": bool(dataset), "test": {"knn_top1": value, "knn_sweep_top1": 1.0},
+        "val": {}, "settings": {"dataset": {"_target_": "digits", **node}, "evaluator": evaluator},
+    }  # fmt: skip
+    write_evaluation(run, name, record)
 
 
 def test_rows_are_in_the_order_of_validation_images(runs, capsys):

@@ -28,12 +28,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path / "outputs"
 
 
-def test_runs_of_a_folder_are_one_row_with_their_seeds(folder):
+def test_runs_of_a_folder_are_one_row_with_their_seeds_and_a_page(folder, tmp_path):
+    pytest.importorskip("vl_convert")
     (record,), left_out = runs_records([folder])
     (row,) = record["rows"]
-    assert left_out == []
-    assert [run["seed"] for run in row["runs"]] == [0, 1]
+    assert ([run["seed"] for run in row["runs"]], left_out) == ([0, 1], [])
     assert row["runs"][0]["curves"]["test/knn_top1"]["epoch"] == [0, 1, 2, 3]
+    assert page([str(tmp_path / "out.html"), str(folder)]) == 0
+    assert re.findall(r"<h3>(.*?)</h3>", (tmp_path / "out.html").read_text()) == ["Figures", "Curves"]
 
 
 def test_a_map_has_the_labels_of_the_test_images(folder):
@@ -54,14 +56,6 @@ def test_a_map_builds_nothing_else_that_a_run_names(folder, tmp_path, monkeypatc
     with pytest.raises(ConfigError, match="is no dataset of contrastive"):
         tsne_map(tmp_path)
     assert not (tmp_path / "EVIL").exists()
-
-
-def test_page_of_runs(folder, tmp_path):
-    pytest.importorskip("vl_convert")
-    assert page([str(tmp_path / "out.html"), str(folder)]) == 0
-    text = (tmp_path / "out.html").read_text()
-    titles = re.findall(r"<h3>(.*?)</h3>", text)
-    assert titles == ["Figures", "Curves"]
 
 
 @pytest.mark.parametrize(
