@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from tables.due import expected_minutes, finished_minutes, hours_left, is_done, missing_data, tables_text
+from tables.due import hours_left, is_done, missing_data, tables_text
 from tables.spec import read_table, table_paths
 
 from contrastive.config import CONFIGS
@@ -46,17 +46,14 @@ def test_done_is_a_result_of_the_same_settings_modules_and_weights(tmp_path):
     assert not is_done(one, lambda overrides: cfg)
 
 
+CIFAR10 = "cifar-10-python.tar.gz"
 FOLDER = {"_target_": "contrastive.dataset.image_folder.image_folder"}
 
 
 @pytest.mark.parametrize(
     ("node", "file", "said"),
     [
-        (
-            {"_target_": "contrastive.dataset.cifar.cifar10"},
-            "cifar-10-python.tar.gz",
-            "put cifar-10-python.tar.gz into ",
-        ),
+        ({"_target_": "contrastive.dataset.cifar.cifar10"}, CIFAR10, f"put {CIFAR10} into "),
         ({**FOLDER, "table": "blonde.csv"}, "blonde.csv", "put blonde.csv, as "),
         ({**FOLDER, "root": None}, "", "dataset.root=PATH"),
         ({**FOLDER, "root": "nowhere"}, "", "nowhere"),
@@ -73,26 +70,18 @@ def test_what_is_missing_is_told_with_its_place(tmp_path, node: dict[str, Any], 
         assert not missing_data(node)
 
 
-def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):
-    runs, stated = [run_of(tmp_path / row, seed, row) for row in "AB" for seed in range(2)], {"A": 30.0, "B": 30.0}
-    assert hours_left(runs, "X", stated) == 2
+def test_hours_left_come_from_finished_runs_of_this_device_else_from_stated_minutes_at_their_pace(tmp_path):
+    runs, stated = [run_of(tmp_path / row, seed, row) for row in "AB" for seed in range(2)], {"A": 15.0, "B": 60.0}
+    assert hours_left(runs, "X", stated) == 2.5
     finish(runs[0], seconds=3600, processor="Y")
-    assert hours_left(runs, "X", stated) == 1.5
-    finish(runs[0], seconds=3600)
-    assert hours_left(runs, "X", stated) == 3  # B's runs as long as A's
+    assert hours_left(runs, "X", stated) == 2.25
+    finish(runs[0], seconds=180)  # a fifth of what is stated
+    assert hours_left(runs, "X", stated) == pytest.approx((3 + 2 * 12) / 60)
     finish(runs[2], seconds=7200)
-    assert hours_left(runs, "X", stated) == 3  # one hour of A, two of B
-    assert hours_left([run_of(tmp_path / "C")], "X", {"A": None}) is None
-
-
-def test_a_row_without_a_finished_run_goes_by_its_stated_minutes_and_the_pace_of_the_others(tmp_path):
-    short, long, other = (run_of(tmp_path / name, row=name) for name in "ABC")
-    stated = {"A": 15.0, "B": 40.0, "C": None}
-    assert expected_minutes(long, {}, stated) == 40
-    finish(short, seconds=180)  # a fifth of what is stated
-    taken = finished_minutes([short, long], "X")
-    assert [expected_minutes(run, taken, stated) for run in (long, short, other)] == [8, 3, 3]
-    assert expected_minutes(other, {}, stated) is None
+    assert hours_left(runs, "X", stated) == 2.05  # three minutes of A, two hours of B
+    other = run_of(tmp_path / "C", row="C")
+    assert hours_left([*runs, other], "X", stated) == pytest.approx(2.05 + (3 + 120) / 2 / 60)
+    assert hours_left([other], "X", {"C": None}) is None
 
 
 def test_the_list_shows_every_table(tmp_path):
