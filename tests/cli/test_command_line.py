@@ -11,7 +11,7 @@ from contrastive.__main__ import COMMANDS, main
 from contrastive.cli.train import flags_first
 from tests import forked
 from tests.cli.program import DRY, call
-from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, module, program, write_image_folder
+from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, module, program
 
 QUICK = [*TINY, "epochs=1"]
 
@@ -107,22 +107,6 @@ def test_a_sweep_names_failures_and_does_nothing_twice(tmp_path):
         assert "Traceback" not in done.stderr.split("Error executing job")[0]
         assert len(list(tmp_path.glob("outputs/digits*/*/*/seed=*/result.json"))) == 3
     assert len(list(tmp_path.glob("outputs/digits*/*/*tau_plus=0.001*/seed=*/result.json"))) == 1
-
-
-@pytest.mark.slow
-def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
-    folder = write_image_folder(tmp_path / "insects")
-    words = [
-        "experiment=imagenet100", f"dataset.root={folder}", f"data_root={tmp_path}", "dataset.size=48", "device=cpu",
-        "augmentation.ops.crop.size=32", "augmentation.ops.blur.kernel_size=5", "encoder.width=8", "batch_size=12",
-        "epochs=2", "resident=false", "evaluator.linear.max_iter=5",
-    ]  # fmt: skip
-    done = program(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("cache/*.images"))) == 2
-    assert "epochs of 3 batches" in done.stdout
-    (config,) = tmp_path.glob("outputs/image_folder*/nt_xent/*/seed=0/config.yaml")
-    assert "stem: large" in config.read_text()
 
 
 @pytest.mark.slow

@@ -29,6 +29,16 @@ def test_a_fault_is_a_sentence_and_exit_code_1(capsys):
     assert "2 of 2 checks found a fault" in said
 
 
+def test_a_full_disk_and_a_missing_package_are_faults(monkeypatch, capsys):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(2**40, 2**40, 2**20))
+    assert "2 GiB" in doctor.disk().fault
+    assert doctor.environment().fault is None
+    monkeypatch.setattr(doctor, "PACKAGES", ("no-such-package-at-all",))
+    assert doctor.examine({"environment": doctor.environment}) == 1
+    assert "no-such-package-at-all: try make setup" in capsys.readouterr().out
+
+
 def test_busy_machine_warns_unless_one_thread(monkeypatch, capsys):
     for module in (doctor, machine):
         monkeypatch.setattr(module, "n_busy", lambda: 1.0)
@@ -48,19 +58,6 @@ def test_busy_cores_are_those_of_this_moment_that_the_process_may_use(monkeypatc
     monkeypatch.delattr(psutil.Process, "cpu_affinity")  # as on macOS
     monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
     assert (n_cores(), n_busy()) == (4, pytest.approx(2.4))
-
-
-def test_a_full_disk_is_a_fault(monkeypatch):
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(2**40, 2**40, 2**20))
-    assert "2 GiB" in doctor.disk().fault
-
-
-def test_a_missing_package_is_a_fault(monkeypatch, capsys):
-    assert doctor.environment().fault is None
-    monkeypatch.setattr(doctor, "PACKAGES", ("no-such-package-at-all",))
-    assert doctor.examine({"environment": doctor.environment}) == 1
-    assert "no-such-package-at-all: try make setup" in capsys.readouterr().out
 
 
 @pytest.mark.slow

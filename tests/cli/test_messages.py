@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrastive.config.messages import in_a_line, is_out_of_memory, user_message
-from contrastive.errors import ConfigError
+from contrastive.config.messages import is_out_of_memory, user_message
 from tests.cli.program import DRY, SMALL, call
 from tests.helpers import write_image_folder
 
@@ -53,12 +52,6 @@ def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
     code, err = call([*words, "evaluator=[knn]", "hydra.run.dir=run"], tmp_path)
     assert code == 0, err
     assert (tmp_path / "run/result.json").exists()
-
-
-def test_a_terminal_never_obeys_a_value():
-    assert user_message(ConfigError("no loss \x1b[31mred\x07: try loss=nt_xent")) == (
-        r"no loss \x1b[31mred\x07: try loss=nt_xent"
-    )
 
 
 @pytest.mark.slow
@@ -106,14 +99,3 @@ def test_an_argument_that_is_lacking_is_one_sentence_and_a_bug_of_ones_own_has_i
     assert code == exit_code, err
     assert said in err
     assert ("Traceback" in err) == (exit_code == 1)
-
-
-def test_a_fault_is_placed_in_code_of_ones_own_and_without_a_traceback_nowhere(tmp_path):
-    (tmp_path / "their_module.py").write_text("def broken():\n    return [][3]\n")
-    with pytest.raises(IndexError) as error:
-        exec(compile((tmp_path / "their_module.py").read_text() + "broken()", tmp_path / "their_module.py", "exec"), {})
-    assert "their_module.py, line 2, in broken): try the same command once that is mended" in in_a_line(error.value)
-    with pytest.raises(ValueError, match="a") as error:
-        raise ValueError("a") from KeyError("of another process")
-    assert in_a_line(error.value).startswith("ValueError: a (")
-    assert in_a_line(KeyError("b")) == "KeyError: 'b': try the same command once that is mended"
