@@ -62,19 +62,13 @@ def test_imports_go_one_way():
     assert not back, "\n".join(sorted(f"{path} imports {name}" for path, name in back))
 
 
-# what may be thrown away without touching the parts before it
-PARTS = {"losses": {*" ".join([*ORDER[:2], ORDER[3], "regularizer integrations"]).split()}, "compare": {"study"}}
+LOSSES = {*" ".join([*ORDER[:2], ORDER[3], "regularizer integrations"]).split()}  # they may be taken without the rest
 SCRIPTS = [path for name in ("scripts", "docs", "studies") for path in (ROOT / name).rglob("*.py")]
 
 
-def part(folder: str) -> int:
-    """losses 0, instrument 1, compare 2."""
-    return 0 if folder in PARTS["losses"] else 2 if folder in PARTS["compare"] else 1
-
-
-def test_losses_stand_alone_the_instrument_on_them_comparisons_on_it_and_scripts_on_all():
-    up = [f"{path} imports {name}" for path in FILES for name in imports(path)
-          if name.startswith("contrastive.") and part(folder(path)) < part(name.split(".")[1])]  # fmt: skip
+def test_losses_stand_alone_and_the_package_without_scripts():
+    up = [f"{path} imports {name}" for path in FILES if folder(path) in LOSSES for name in imports(path)
+          if name.startswith("contrastive.") and name.split(".")[1] not in LOSSES]  # fmt: skip
     of_scripts = {path.relative_to(ROOT / "scripts").parts[0].removesuffix(".py") for path in SCRIPTS
                   if path.is_relative_to(ROOT / "scripts")} | {"scripts", "docs", "studies"}  # fmt: skip
     up += [f"{path} imports {name}" for path in FILES for name in imports(path) if name.split(".")[0] in of_scripts]

@@ -136,14 +136,8 @@ def test_commands_compose_and_build(page: Path, words: str, written: Callable[[P
                 instantiate_node(node)
 
 
-@pytest.mark.parametrize(
-    ("name", "n_blocks"),
-    [
-        pytest.param("README.md", 1, marks=pytest.mark.slow),
-        pytest.param("docs/images.md", 1, marks=pytest.mark.slow),
-        pytest.param("docs/encoders.md", 2, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n_blocks"), [("README.md", 1), ("docs/images.md", 1), ("docs/encoders.md", 2)])
 def test_python_of_the_documentation_runs(written: Callable[[Path], Path], name: str, n_blocks: int) -> None:
     page = ROOT / name
     folder = written(page)
