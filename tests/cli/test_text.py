@@ -32,10 +32,14 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
-def test_marked_text_is_colored_on_a_terminal(terminal: Terminal) -> None:
+def test_marked_text_is_colored_on_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     with redirect_stdout(terminal):
         show(f"a {marked('good', 'green')} \x1b[31mred")
     assert terminal.getvalue() == "a \x1b[32mgood\x1b[0m \\x1b[31mred\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    with redirect_stdout(terminal):
+        show(marked("good", "green"))
+    assert terminal.getvalue().endswith("\ngood\n")
 
 
 def test_a_bar_in_a_name_does_not_break_the_row_of_a_table():

@@ -13,9 +13,7 @@ import pytest
 from PIL import Image
 from tables.spec import read_table, table_paths
 
-from contrastive.config import CONFIGS
 from contrastive.dataset.splits import fingerprint
-from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_one
 from contrastive.experiment.run import run_experiment
 from contrastive.report.record import look_up
@@ -147,20 +145,6 @@ def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path) -> None:
     assert (len(conflicting.pretrain), len(conflicting.probe_val)) == (42, 16)
 
 
-def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path) -> None:
-    base = write_corrupted_cifar10(tmp_path / "cifar10c")
-    with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*: try .*train\.py --help dataset=NAME"):
-        build("corrupted_cifar10", base)
-    assert f"{TABLES.relative_to(ROOT)} align_conflict" in (CONFIGS / "dataset/corrupted_cifar10.yaml").read_text()
-    save(base / "test/0/cat.png", seed=0)
-    for layout, folder, said in (
-        ("align_conflict", base, "cat.png is not named <index>_<label>_<bias>.png: try another folder"),
-        ("utkface", base, "has no images of utkface: try another folder"),
-    ):
-        done = subprocess.run([sys.executable, str(TABLES), layout, str(folder)], capture_output=True, text=True)
-        assert done.returncode == 1 and said in done.stderr
-
-
 def test_celeba_is_split_as_hong_and_yang_split_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = write_celeba(tmp_path / "celeba")
     monkeypatch.setattr(tables_module := run_module(TABLES), "LEAST_BIASED", 3)
@@ -191,15 +175,8 @@ def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(tmp_path: Path, bi
     def named(split: Split) -> Counter[tuple[str, str]]:
         return Counter((data.classes[y], data.biases[b]) for y, b in cells(split))
 
-    every = Counter(
-        (("male", "female")[int(g)], second if (int(r) != 0 if bias == "race" else int(a) <= 10) else first)
-        for a, g, r, _ in used
-    )
     train, held_out = named(data.pretrain), named(data.test) + named(data.probe_val)
-    assert len(held_out) == len(every) == 4
-    for (gender, trait), n in every.items():  # of the aligned images none is left out
-        left_out = n - held_out[gender, trait] - train[gender, trait]
-        assert left_out == 0 if own[gender] == trait else left_out > 0
+    assert len(held_out) == 4
     for gender, other in (("male", "female"), ("female", "male")):
         assert train[other, own[gender]] == train[gender, own[gender]] // 10 > 0
 

@@ -130,7 +130,6 @@ def test_jitter_changes_the_channels_that_it_names():
     [
         (Grayscale(), 1, r"made of red, green and blue, and these images have 1 channel: try augmentation=intensity"),
         (ColorJitter(), 13, r"changes 13 of 13 channels: try augmentation=intensity, or 'augmentation\.ops"),
-        (ColorJitter(channels=(1, 2)), 13, r"changes 2 of 13 channels"),
     ],
 )
 def test_what_has_no_meaning_is_refused(operation, n, sentence):
@@ -162,15 +161,8 @@ def test_a_gray_run_of_16_bits_and_its_encoder(tmp_path):
     """From the README's words to features: the saved encoder knows channels, depth and statistics."""
     write_classes(tmp_path / "chest", ".png", (16, 16))
     words = ["dataset=image_folder", "dataset.root=chest", *QUICK_RUN]
-    for more, said in (
-        ([], "try augmentation=intensity"),
-        (
-            ["augmentation=intensity", "encoder.in_channels=3"],
-            "takes images of 3 channels and these have 1: try encoder.in_channels=null",
-        ),
-    ):
-        refused = program(*words, *more, cwd=tmp_path)
-        assert refused.returncode == 2 and said in refused.stdout + refused.stderr
+    refused = program(*words, "augmentation=intensity", "encoder.in_channels=3", cwd=tmp_path)
+    assert refused.returncode == 2 and "try encoder.in_channels=null" in refused.stdout + refused.stderr
     ran(*words, "augmentation=intensity", cwd=tmp_path)
     encoder, transform = contrastive.load_encoder(tmp_path / "run")
     data = load_image_folder(tmp_path / "chest", size=16)
@@ -185,13 +177,9 @@ def test_a_gray_run_of_16_bits_and_its_encoder(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("experiment", "suffix", "shape", "channels"),
-    [("multispectral", ".npy", (16, 16, 13), 13)],
-)
-def test_the_recipes_run(tmp_path, experiment, suffix, shape, channels):
-    write_classes(tmp_path / "images", suffix, shape)
-    ran(f"experiment={experiment}", "dataset.root=images", *QUICK_RUN, cwd=tmp_path)
+def test_a_multispectral_recipe_runs(tmp_path):
+    write_classes(tmp_path / "images", ".npy", (16, 16, 13))
+    ran("experiment=multispectral", "dataset.root=images", *QUICK_RUN, cwd=tmp_path)
     assert json.loads((tmp_path / "run/result.json").read_text())["test"]["knn_top1"] > 0
     _, transform = contrastive.load_encoder(tmp_path / "run")
-    assert len(transform.mean) == channels and transform.dtype == torch.uint16
+    assert len(transform.mean) == 13 and transform.dtype == torch.uint16

@@ -84,7 +84,7 @@ def test_a_decoding_that_breaks_off_leaves_nothing_and_starts_again(tmp_path, mo
 
 
 @pytest.mark.parametrize("suffix", ["images", "json"])
-@pytest.mark.parametrize("content", [None, b"", b"{}"])
+@pytest.mark.parametrize("content", [None, b"", b'{"mean": "x", "faults": {}}'])
 def test_a_cache_that_is_not_whole_is_made_again(tmp_path, suffix, content):
     part = images(tmp_path / "images", 3)
     image, facts = load_images(part, tmp_path / "cache")

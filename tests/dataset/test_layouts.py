@@ -10,6 +10,7 @@ from PIL import Image
 from contrastive.dataset.image_folder import listed_images
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Found
+from contrastive.listing.names import split_of
 from contrastive.listing.places import places
 from tests.helpers import ROOT
 
@@ -236,3 +237,17 @@ def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, content: str,
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(ConfigError, match=sentence):
         listed_images(tmp_path, table="t.csv", columns={"path": "file", "label": "y", "bias": None})
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("train", "train"), ("Train", "train"), ("TRAINING", "train"), ("training_set", "train"),
+        ("seg_train", "train"), ("trainset", None), ("train2017", "train"), ("TrainImages", "train"),
+        ("train-images", "train"),
+        ("valid", "val"), ("Validation", "val"), ("val", "val"), ("dev", "val"), ("test_set", "test"), ("TEST", "test"),
+        ("train_test", None), ("train station", None), ("set", None), ("cat", None), ("test_cat", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_split_is_recognized_in_any_spelling_and_nothing_else_is(name: str, split: str | None) -> None:
+    assert split_of(name) == split

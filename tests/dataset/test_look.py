@@ -33,31 +33,6 @@ def test_a_folder_is_reported_and_the_last_line_trains_on_it(tmp_path, capsys):
     assert look(capsys, "dataset=image_folder", f"dataset.root={folder}")[1] == said
 
 
-def test_gray_images_are_called_so(tmp_path, capsys):
-    for i in range(8):
-        path = tmp_path / f"gray/{'ab'[i % 2]}/{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (9, 9), i).save(path)
-    said = look(capsys, tmp_path / "gray")[1]
-    assert (
-        "each image: 3 x 8 bits, the shorter side of 9 pixels, gray made RGB: dataset.channels=1 keeps one channel"
-        in said
-    )
-    assert "gray" not in look(capsys, tmp_path / "gray", "dataset.channels=1")[1].split("each image")[1].splitlines()[0]
-
-
-def test_a_table_is_reported_with_its_columns_guessed(tmp_path, capsys):
-    folder = write_image_folder(tmp_path / "bugs")
-    names = sorted(folder.rglob("*.png"))
-    rows = (f"{path.stem}_{i},{path.relative_to(folder)},{path.parent.name}\n" for i, path in enumerate(names))
-    (folder / "labels.csv").write_text("id,file,kind\n" + "".join(rows))
-    code, said = look(capsys, folder / "labels.csv")
-    assert code == 0
-    assert "a fixed fifth of each class, chosen by the file names: 10 of 48 images" in said
-    columns = "'dataset.columns={path: file, split: null, label: kind, bias: null}'"
-    assert f"dataset.root={folder} dataset.table=labels.csv {columns} dataset.size=12" in said
-
-
 def test_the_command_that_is_shown_can_be_typed(tmp_path, capsys):
     folder = write_image_folder(tmp_path / "bugs")
     (folder / "lists").mkdir()
@@ -78,10 +53,10 @@ def test_what_is_broken_is_named_and_what_is_no_place_is_refused(tmp_path, capsy
     (folder / "train/ant/000.png").write_bytes(b"no image")
     assert "left out: 1, cannot be read (ant/000.png: cannot identify" in look(capsys, folder)[1]
     assert "train  39 images" in look(capsys, folder)[1]
-    assert look(capsys, tmp_path / "nothing.zip") == (
-        2, f"error: {tmp_path / 'nothing.zip'} is no folder, table or array that is there: try a folder of images\n",
-    )  # fmt: skip
-    assert look(capsys, folder, folder)[0] == 2
+    code, said = look(capsys, tmp_path / "nothing.zip")
+    assert code == 2 and said.endswith(
+        "nothing.zip is no folder, table or array that is there: try a folder of images\n"
+    )
 
 
 def copied(folder: Path, suffix: str) -> Path:

@@ -21,7 +21,7 @@ from contrastive.experiment.build import build
 from contrastive.experiment.components import build_augmentation
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
-from contrastive.types import Batch, Data, Shard
+from contrastive.types import Data
 from tests.dataset.data import RECIPE, encoded, load_shards, ran, write_tar
 from tests.helpers import logged_lines
 
@@ -145,22 +145,6 @@ def test_main_batches_are_whole_and_second_ones_cropped(tmp_path):
     cropped = Loader(replace(split, frame=None), **options)
     for mine, theirs in zip(cropped.epoch(0), Loader(split, **options).epoch(0), strict=True):
         assert torch.equal(mine.index, theirs.index) and mine.extent is None
-
-
-def test_views_of_whole_images_do_not_depend_on_the_number_of_processes(composed, pictures, monkeypatch, tmp_path):
-    root = write_shards(tmp_path / "tars", n=60)
-    words = [f"dataset.root={root}", "dataset.size=12", f"dataset.frame={FRAME}", f"dataset.cache={tmp_path}"]
-    step = build(composed("dataset=shards", *RECIPE, *words, "batch_size=12", "n_views=3")).step
-    (x, extent), label = framed(pictures[:12]), torch.zeros(12, dtype=torch.long)
-    whole = step.views(Batch(x, label, extent=extent), generator("cpu", 0))
-    assert whole.shape == (3, 12, 3, 12, 12)
-    parts = []
-    for rank in range(2):
-        shard = Shard(rank, 2)
-        monkeypatch.setattr("contrastive.training.step.shard", lambda shard=shard: shard)
-        rows = shard.of(12)
-        parts.append(step.views(Batch(x[rows], label[rows], extent=extent[rows]), generator("cpu", 0)))
-    torch.testing.assert_close(torch.cat(parts, 1), whole)
 
 
 def test_what_frames_cannot_go_with_is_refused_before_any_data(composed):

@@ -47,15 +47,6 @@ def test_every_option_builds(composed, group, option):
         (["loss=bcl", "loss.alpha=2"], "^loss.alpha must be between .*: try loss.alpha=0.8$"),
         (["loss=debiased_pos", "tau_plus=0"], "^tau_plus must be .*: try tau_plus=0.1$"),
         (["regularizer=cross_entropy", "regularizer.stream=x"], "^regularizer.stream .*: try regularizer.stream=main$"),
-        (
-            [
-                "regularizer=cross_entropy",
-                "regularizer.term._target_=contrastive.loss.bcl.BCL",
-                "+regularizer.term.alpha=2",
-                "~regularizer.term.normalize",
-            ],
-            "^regularizer.term.alpha must be between .*: try regularizer.term.alpha=0.8$",
-        ),
         (["sampler=bias_balanced"], "dataset=biased_digits"),
         (["+evaluator.mine={_target_: builtins.dict}"], "from contrastive.evaluator.base import Evaluator"),
     ],

@@ -134,20 +134,13 @@ MISTAKES = [
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
     (["EMPTY"], "no finished run in"),
-    (["DAMAGED"], "config.yaml is missing or damaged: try rerun=true"),
-    (["UNFINISHED"], "no finished run in"),
 ]
 
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: str(value)[:40])
 def test_a_mistake_is_one_sentence(run, tmp_path, capsys, words, message):
-    places = {word: str(tmp_path / word) for word in ("EMPTY", "DAMAGED", "UNFINISHED")} | {"RUN": str(run)}
     (tmp_path / "EMPTY").mkdir()
-    for name, file in (("DAMAGED", "config.yaml"), ("UNFINISHED", "result.json")):
-        shutil.copytree(run, tmp_path / name)
-        (tmp_path / name / file).unlink()
-    (tmp_path / "DAMAGED/config.yaml").write_text("a: [")
-    assert main([places.get(word, word) for word in words]) == 2
+    assert main([{"EMPTY": str(tmp_path / "EMPTY"), "RUN": str(run)}.get(word, word) for word in words]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert message in said
     assert "try " in said
@@ -234,13 +227,12 @@ def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeyp
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     edited(run, encoder={**edited(run)["encoder"], "_target_": "my_evaluated.Mine"})
-    shutil.copytree(run, tmp_path / "second")
-    words = [str(run), str(tmp_path / "second"), "evaluator=[rankme]"]
+    words = [str(run), "evaluator=[rankme]"]
     evaluated(*words, folders=[tmp_path])
     assert "it is mine" in capsys.readouterr().out
     sys.modules.pop("my_evaluated", None)  # as in a new process
     evaluated(*words, folders=[tmp_path])
-    assert capsys.readouterr().out.count("is done already") == 2
+    assert "is done already" in capsys.readouterr().out
     with (tmp_path / "my_evaluated.py").open("a") as file:
         file.write("# edited\n")
     sys.modules.pop("my_evaluated", None)
@@ -252,13 +244,7 @@ def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeyp
 def test_encoder_of_another_run_is_refused(run, tmp_path):
     run_experiment(compose_settings(*WORDS, "seed=1"), tmp_path / "other")
     shutil.copy(tmp_path / "other" / ENCODER, run / ENCODER)
-
-    def start_from(weights: Path) -> None:
-        run_experiment(compose_settings(*WORDS, f"encoder.weights={weights}"), tmp_path / "third")
-
-    with pytest.raises(ConfigError, match=r"is damaged or another run's: try copying it again, or remove result\.json"):
-        evaluated(run, "evaluator=[rankme]")
-    for use in (load_encoder, export_onnx, tsne_map, start_from):
+    for use in (evaluated, load_encoder, export_onnx, tsne_map):
         with pytest.raises(ConfigError, match="is damaged or another run's"):
             use(run)
     (run / "result.json").unlink()

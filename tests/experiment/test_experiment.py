@@ -1,7 +1,6 @@
 """One run in a process: exact resume, the files of a run, refusals, evaluators of one's own."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,9 +11,8 @@ from contrastive.experiment import run as run_module
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
 from contrastive.tracker.tensorboard import tensorboard_tag
-from tests.helpers import TINY, check_same, logged_lines, run_until_step, saved_weights, write_image_folder
+from tests.helpers import TINY, check_same, logged_lines, run_until_step, saved_weights
 
-BARE = [word for word in TINY if not word.startswith(("evaluator", "epochs"))] + ["epochs=1"]
 PER_EPOCH = 1438 // 256
 
 
@@ -86,26 +84,3 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
     curves = EventAccumulator(str(tmp_path)).Reload()
     assert {tensorboard_tag(k) for k in keys if "/" in k} <= set(curves.Tags()["tensors"])
     assert curves.Tags()["images"] == ["views"]
-
-
-def test_a_finished_run_is_shown_and_not_trained_again(composed, tmp_path, capsys):
-    """Without its data, too, and with a head that has no weights."""
-    folder = write_image_folder(tmp_path / "insects")
-    words = [*(word for word in BARE if not word.startswith("batch_size")), "batch_size=8", "evaluator=[knn]"]
-    words += [
-        "head=identity",
-        "dataset=image_folder",
-        f"dataset.root={folder}",
-        "dataset.size=8",
-        f"dataset.cache={tmp_path}/cache",
-    ]
-    settings, run = composed(*words), tmp_path / "run"
-    first = run_experiment(settings, run)
-    folder.rename(tmp_path / "elsewhere")
-    (tmp_path / "cache").rename(tmp_path / "elsewhere/cache")
-    capsys.readouterr()
-    assert run_experiment(replace(settings, log_every=7), run) == first  # the time it took, too
-    assert "done already" in capsys.readouterr().out
-    (tmp_path / "elsewhere").rename(folder)
-    run_until_step(1, replace(settings, rerun=True), run)
-    assert not (run / "result.json").exists()

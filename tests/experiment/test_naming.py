@@ -1,8 +1,9 @@
-"""Directories are named after what differs from the defaults, not after the words typed."""
+"""Directories are named after what differs from the defaults, not after the words typed; what tells runs apart."""
 
 import pytest
 
-from tests.helpers import run_named
+from contrastive.config.identity import config_hash, differences, flatten, is_identity
+from tests.helpers import SOUND_CONFIG, run_named
 
 
 def test_defaults_that_are_typed_change_nothing():
@@ -60,3 +61,29 @@ def test_a_map_of_colors_per_seed_is_not_in_the_name():
 def test_the_stem_follows_the_side_of_the_views_and_is_named_where_it_is_typed(composed, words, stem):
     assert composed(*words).encoder["stem"] == stem
     assert ("stem" in run_named(*words)) == any("stem" in word for word in words)
+
+
+def test_differences_leave_out_settings_that_change_no_result():
+    old = {"device": "cpu", "threads": 1, "quiet": False, "evaluator": {"knn": {"every": 1, "k": 5}}}
+    other = {"device": "cuda", "threads": 2, "quiet": True, "evaluator": {"knn": {"every": 5, "k": 5}}}
+    assert differences(old, other) == []
+    assert differences(old, {"evaluator": {"knn": {"every": 1, "k": 6}}}) == ["evaluator.knn.k: 5 -> 6"]
+    assert differences({"a": 1}, {"c": 2}) == ["a: 1 -> (absent)", "c: (absent) -> 2"]
+
+
+def test_settings_that_may_change_a_figure_tell_runs_apart(composed):
+    """Who adds one here lets runs be resumed under another value of it."""
+    words = ["dataset=image_folder", "dataset.root=x", "dataset.size=8", "evaluator=[knn]"]
+    flat = flatten(composed(*words).to_dict())
+    assert {key for key in flat if not is_identity(key)} == {
+        "device", "devices", "threads", "compile", "resident", "deterministic", "graphs", "data_root", "dataset.root",
+        "dataset.cache", "checkpoint_every",
+        "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",
+        "dry_run", "quiet", "profile", "hook", "tracker.tensorboard._target_",
+    }  # fmt: skip
+
+
+def test_a_whole_number_is_the_same_setting_with_and_without_its_point():
+    one, same, other = ({**SOUND_CONFIG, "temperature": value} for value in (1, 1.0, 2))
+    assert config_hash(one) == config_hash(same) != config_hash(other)
+    assert differences(one, same) == []

@@ -29,14 +29,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_write_makes_its_folder_and_replaces_the_file(tmp_path):
-    path = tmp_path / "new/file"
-    for text in ("first", "second"):
-        write_text(path, text)
-        assert path.read_text() == text
-    assert os.listdir(tmp_path / "new") == ["file"]
-
-
 def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path):
     (tmp_path / "precious").write_text("mine")
     (tmp_path / f".file.{os.getpid()}.part").symlink_to(tmp_path / "precious")

@@ -316,14 +316,6 @@ def test_frequency_of_logs_and_checkpoints_changes_nothing(whole, tmp_path):
     assert results[0]["test"] == results[1]["test"] and results[0]["val"] == results[1]["val"]
 
 
-def test_another_number_of_threads_is_said_and_recorded(interrupted):
-    begun = json.loads((interrupted / "environment.json").read_text())["threads"]
-    assert run(interrupted.parent, f"threads={3 - begun}") == 0
-    assert f"it last ran with {begun}: metrics may differ" in (interrupted.parent / "said.txt").read_text()
-    environment = json.loads((interrupted / "environment.json").read_text())
-    assert (environment["threads"], environment["earlier"][0]["threads"]) == (3 - begun, begun)
-
-
 def test_the_second_of_two_processes_names_the_first(tmp_path):
     first = Program(*WORDS, "epochs=200", cwd=tmp_path)
     while not (tmp_path / "run/config.yaml").exists():

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
@@ -124,8 +124,6 @@ def test_a_vit_is_built_for_the_size_it_was_trained_on(tmp_path):
     "node",
     [
         {"_target_": "os.system", "command": "true"},
-        {"_target_": "mine.Encoder"},
-        {"_target_": "contrastive.distributed.launch.launch"},
         {**NODE, "width": {"_target_": "os.system", "command": "true"}},
     ],
     ids=str,
@@ -159,16 +157,10 @@ def test_damaged_files_are_never_used(run, old, new):
         load_encoder(file)
 
 
-def test_a_file_that_does_not_fit_is_refused(run, tmp_path):
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        load_encoder(run[0], encoder=ResNet(width=3))
+def test_weights_alone_are_no_encoder(tmp_path):
     save_file(ResNet(width=2).state_dict(), tmp_path / "bare.safetensors")
-    for name, said in (
-        ("bare.safetensors", "does not say which encoder it belongs to"),
-        ("missing", "there is no weights file"),
-    ):
-        with pytest.raises(ConfigError, match=said):
-            load_encoder(tmp_path / name)
+    with pytest.raises(ConfigError, match="does not say which encoder it belongs to"):
+        load_encoder(tmp_path / "bare.safetensors")
 
 
 def plain_transform(size: tuple[int, int]) -> Transform:
@@ -183,19 +175,6 @@ def test_picture_becomes_the_pixels_of_an_image_folder(tmp_path):
         result = plain_transform((12, 12))([picture, Image.new("L", (20, 30))])
     assert torch.equal((result[0] * 255).round().to(torch.uint8), expected)
     assert result.shape == (2, 3, 12, 12)
-
-
-def test_files_are_read_and_refused_as_in_a_training(tmp_path):
-    pixels = np.random.default_rng(0).integers(0, 256, (12, 12, 3), dtype=np.uint8)
-    np.save(tmp_path / "a.npy", pixels)
-    found = plain_transform((12, 12))(tmp_path / "a.npy")[0]
-    assert torch.equal((255 * found).round().to(torch.uint8), torch.from_numpy(pixels).permute(2, 0, 1))
-    Image.fromarray(pixels[..., 0].astype(np.float32)).save(tmp_path / "f.tif")
-    with pytest.raises(ValueError, match="mode F has no fixed range"):
-        plain_transform((12, 12))(tmp_path / "f.tif")
-    Image.fromarray(pixels).save(tmp_path / "b.jpg", format="EPS")  # Pillow would start Ghostscript on it
-    with pytest.raises(UnidentifiedImageError):
-        plain_transform((12, 12))(tmp_path / "b.jpg")
 
 
 @pytest.mark.parametrize(("shape", "size"), [((3, 30, 41), (12, 12)), ((2, 3, 41, 30), (10, 16))])

@@ -10,7 +10,6 @@ from contrastive.cli import runs
 from contrastive.errors import ConfigError
 from contrastive.run.files import files_below, lock
 from contrastive.run.log import read_points
-from contrastive.text import marked, show
 from tests.helpers import ROOT, SOUND_ENVIRONMENT
 
 
@@ -28,12 +27,15 @@ def test_states_and_epochs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     make_run(tmp_path / "interrupted", epoch=12.0)
     make_run(tmp_path / "running", epoch=3.5)
     make_run(tmp_path / "early", epoch=0.5, checkpoint=False)
+    make_run(tmp_path / "broken", epoch=1.0)
+    (tmp_path / "broken/failure.json").write_text(json.dumps({"reason": "a loss that is not finite"}))
     with lock(tmp_path / "running"):
         assert runs.main([str(tmp_path)]) == 0
     lines = {line.rpartition("/")[2]: line.split() for line in capsys.readouterr().out.splitlines() if "/" in line}
     assert lines["interrupted"][:2] == ["interrupted", "12/40"]
     assert lines["running"][:2] == ["running", "3/40"]
     assert lines["early"][:3] == ["stopped", "early", "0/40"]
+    assert lines["broken"][0] == "failed"
 
 
 def test_a_torn_log_is_the_trouble_of_its_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,17 +67,6 @@ def test_no_run_ends_in_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "try python train.py" in capsys.readouterr().err
 
 
-def test_color_is_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    show(marked("done", "green"))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    show(marked("done", "green"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    show(marked("done", "green"))
-    assert capsys.readouterr().out == "done\n\x1b[32mdone\x1b[0m\ndone\n"
-
-
 def test_runs_in_linked_folders_are_found_once(tmp_path):
     (tmp_path / "scratch/a").mkdir(parents=True)
     (tmp_path / "scratch/a/result.json").write_text("{}")
@@ -83,11 +74,3 @@ def test_runs_in_linked_folders_are_found_once(tmp_path):
     (tmp_path / "outputs/cifar10").symlink_to(tmp_path / "scratch")
     (tmp_path / "scratch/circle").symlink_to(tmp_path / "outputs")
     assert files_below(tmp_path / "outputs", "result.json") == [tmp_path / "outputs/cifar10/a/result.json"]
-
-
-def test_a_run_that_broke_down_is_called_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_run(tmp_path / "broken", epoch=1.0)
-    (tmp_path / "broken/failure.json").write_text(json.dumps({"reason": "a loss that is not finite"}))
-    assert runs.main([str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "failed " in said and said.endswith("1 failed\n")

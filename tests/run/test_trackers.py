@@ -18,7 +18,7 @@ from contrastive.tracker.wandb import WandB
 from contrastive.training.hook import Hook
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_me
-from tests.helpers import TINY, compose_settings, run_named, run_until_step
+from tests.helpers import TINY, compose_settings, logged_lines, run_named, run_until_step
 
 BARE = [word for word in TINY if "linear" not in word and "few" not in word]
 WORDS = [*BARE, "epochs=2", "evaluator=[knn]", "log_every=1", "checkpoint_every=1"]
@@ -51,11 +51,6 @@ class Broken(Hook):
         Broken.calls += 1
         if Broken.calls == 3:
             raise OSError("the server is gone")
-
-
-def logged(run: Path) -> list[dict[str, float]]:
-    """metrics.jsonl as it is."""
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def points(lines: list[dict[str, float]]) -> list[tuple[str, int, float]]:
@@ -94,7 +89,7 @@ def test_a_killed_run_sends_each_line_once_to_a_tracker_of_ones_own(tmp_path):
         assert len((tmp_path / "sent.jsonl").read_text().splitlines()) == n_sent
     assert Program(*words, cwd=tmp_path).wait() == 0
     sent = [json.loads(line) for line in (tmp_path / "sent.jsonl").read_text().splitlines()]
-    assert points(sent) == points(logged(tmp_path / "run"))
+    assert points(sent) == points(logged_lines(tmp_path / "run"))
     said = (tmp_path / "connected.txt").read_text().splitlines()
     assert said == ["known as None", "known as the run", "known as the run", "finished True"]
     clear(tmp_path / "run")
@@ -112,7 +107,7 @@ def test_a_tracker_that_fails_warns_once_and_the_run_is_the_same(composed, tmp_p
     plain = run_experiment(composed(*WORDS, "tracker=[]"), tmp_path / "plain")
     assert result["test"] == plain["test"]
     assert result["made_by"]["config"] == plain["made_by"]["config"]
-    assert points(logged(tmp_path / "broken")) == points(logged(tmp_path / "plain"))
+    assert points(logged_lines(tmp_path / "broken")) == points(logged_lines(tmp_path / "plain"))
     assert not list((tmp_path / "plain").glob("events.*"))
     assert list((tmp_path / "broken").glob("events.*"))
 
@@ -158,7 +153,7 @@ def tracked(request, tmp_path_factory):
 def test_the_service_has_each_point_once(tracked):
     name, folder = tracked
     found = {"wandb": of_wandb, "mlflow": of_mlflow, "trackio": of_trackio}[name](folder)
-    assert points(found) == points(logged(folder / "run"))
+    assert points(found) == points(logged_lines(folder / "run"))
 
 
 def of_mlflow(folder: Path) -> list[dict[str, float]]:

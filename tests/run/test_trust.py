@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from contrastive.cli.evaluate import main as evaluate
 from contrastive.config.targets import check_targets, load_target
@@ -69,18 +67,6 @@ def test_a_module_of_yours_lies_in_a_folder_that_you_name(tmp_path, monkeypatch)
         with pytest.raises(ConfigError, match=typed):
             check_targets({"loss": {"_target_": target}}, folders)
     assert not list(tmp_path.rglob("EVIL"))
-
-
-def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
-    """Its encoder is a model whose hubconf.py would be run."""
-    (tmp_path / "hubconf.py").write_text("open('EVIL', 'w')\ndef x():\n    return 1\n")
-    evil = {"_target_": HUB, "repo_or_dir": str(tmp_path), "model": "x", "source": "local"}
-    monkeypatch.chdir(tmp_path)
-    write_finished(tmp_path, config={"encoder": evil}, environment={})
-    save_file({"x": torch.zeros(1)}, tmp_path / "encoder.safetensors")
-    with pytest.raises(ConfigError, match="is neither a component"):
-        Result(tmp_path).encoder()
-    assert not (tmp_path / "EVIL").exists()
 
 
 @pytest.mark.parametrize("place", [".", "run"])

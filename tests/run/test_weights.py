@@ -100,17 +100,10 @@ def test_files_before_batches_were_counted_are_read(tmp_path):
     assert torch.equal(encoder.layer4[1].conv2.weight, network.layer4[1].conv2.weight)
 
 
-@pytest.mark.parametrize(
-    ("network", "said"),
-    [
-        (lambda: torchvision.models.resnet18(), r"size mismatch for conv1\.weight"),
-        (lambda: torchvision.models.resnet50(), r"[Uu]nexpected key"),
-    ],
-    ids=["stem", "depth"],
-)
-def test_a_file_that_does_not_fit_is_one_sentence(network, said, tmp_path):
-    torch.save(network().state_dict(), tmp_path / "weights.pth")
-    with pytest.raises(ConfigError, match=f"does not fit this encoder .*{said}.*: try encoder=NAME") as refusal:
+def test_a_file_that_does_not_fit_is_one_sentence(tmp_path):
+    torch.save(torchvision.models.resnet18().state_dict(), tmp_path / "weights.pth")
+    said = r"does not fit this encoder .*size mismatch for conv1\.weight.*: try encoder=NAME"
+    with pytest.raises(ConfigError, match=said) as refusal:
         load_into(ResNet(), tmp_path / "weights.pth")
     assert "\n" not in str(refusal.value)
 
