@@ -133,7 +133,7 @@ def guess(place: str) -> list[str]:
 def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     """The report on a folder or a table, and what else is typed to train on it."""
     from contrastive.dataset.folder.table import read_cells
-    from contrastive.dataset.image_folder import listed_images, small_batch
+    from contrastive.dataset.image_folder import listed_images
 
     if "root" not in settings:
         raise ConfigError("look needs a path: try python -m contrastive look PATH")
@@ -147,8 +147,6 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     listed = listed_images(base, **chosen)
     report, words = _sample(base, listed, settings.get("channels"))
     further += words if "size" not in settings else []
-    if (batch := small_batch(len(listed.splits["train"].files))) is not None:
-        further.append(f"batch_size={batch}")
     tables = [path for suffix in TABLES for path in sorted(base.rglob(f"*{suffix}"))] if not listed.classes else []
     hint = f"\nno labels; a table may tell them: try python -m contrastive look {tables[0]}" if tables else ""
     fewer = [f"dataset.{key}" for key in ("per_class", "imbalance") if settings.get(key) is not None]

@@ -8,6 +8,7 @@ from argparse import ArgumentError, ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -138,11 +139,18 @@ def _file_name(words: list[str], most: int) -> str:
     return f"{clean[: max(1, most - 9)].rstrip(',=-')}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
 
 
-def n_files(folder: str | None) -> int:
-    """Files in and below a folder, but for hidden ones; 10,000 without a folder."""
+def n_files(folder: str | None, most: int | None = None) -> int:
+    """Files in and below a folder, but for hidden ones, counted up to `most`; 10,000 without a folder."""
     if folder is None:
         return USUAL_COUNT
-    return sum(not name.startswith(".") for _, _, names in os.walk(folder) for name in names) or USUAL_COUNT
+    files = (name for _, _, names in os.walk(folder) for name in names if not name.startswith("."))
+    return sum(1 for _ in islice(files, most)) or USUAL_COUNT
+
+
+def batch_within(most: int, folder: str | None) -> int:
+    """A batch of `most` images, or of fewer below a folder the largest power of two of at most half of them."""
+    n = n_files(folder, most)
+    return most if n >= most else 1 << (max(2, n // 2).bit_length() - 1)
 
 
 def batch_for(folder: str | None) -> int:
@@ -161,6 +169,7 @@ def stem_for(*sides: Any) -> str:
 
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+OmegaConf.register_new_resolver("batch_within", batch_within, replace=True)  # of dataset=image_folder
 OmegaConf.register_new_resolver("batch_for", batch_for, replace=True)  # of experiment=domain
 OmegaConf.register_new_resolver("epochs_for", epochs_for, replace=True)
 OmegaConf.register_new_resolver("stem_for", stem_for, replace=True)

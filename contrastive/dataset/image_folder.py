@@ -1,7 +1,6 @@
 """Any folder of images, with or without labels."""
 
 import hashlib
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from contrastive.listing.places import check_root
 from contrastive.types import Data, Split
 
 SPLITS_EXAMPLE = "'dataset.splits={extra: train, id_val: null}'"
-RECIPE_BATCH = 512  # batch_size in configs/dataset/image_folder.yaml
 
 
 def image_folder(
@@ -130,8 +128,3 @@ def _split(part: Part, image: Tensor) -> Split:
     """The images of one split with their labels."""
     bias = torch.tensor(part.bias)
     return Split(image, torch.tensor(part.label), bias if (bias >= 0).all() else None)
-
-
-def small_batch(n_train: int) -> int | None:
-    """A batch for fewer training images than the recipe's batch; None = that of the recipe."""
-    return None if n_train >= RECIPE_BATCH else 2 ** int(math.log2(max(2, n_train / 2)))

@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 from PIL import Image
 
-from contrastive.config import CONFIGS
-from contrastive.dataset.image_folder import RECIPE_BATCH
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from tests.dataset.data import contents
@@ -105,8 +102,6 @@ def test_a_linked_folder_inside_a_class_is_named(folder):
 
 
 def test_refusals_say_what_to_do(folder, tmp_path):
-    recipe = OmegaConf.load(CONFIGS / "dataset/image_folder.yaml")
-    assert recipe.batch_size == RECIPE_BATCH
     for options, message in (
         ({"root": None, "size": None}, "try dataset.root=PATH dataset.size=32"),
         ({"size": None}, "in pixels: try .* dataset.size=32, or contrastive look .* for the whole command$"),

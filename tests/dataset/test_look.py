@@ -28,7 +28,7 @@ def test_a_folder_is_reported_and_the_last_line_trains_on_it(tmp_path, capsys):
     assert "each image: 3 x 8 bits, the shorter side of 9 to 12 pixels" in said
     words = shlex.split(said.splitlines()[-1])
     assert words[:3] == ["python", "train.py", "dataset=image_folder"]
-    assert words[3:] == [f"dataset.root={folder}", "dataset.size=12", "batch_size=16"]
+    assert words[3:] == [f"dataset.root={folder}", "dataset.size=12"]
     assert parsed_words(words[2:])["root"] == str(folder)
     assert look(capsys, "dataset=image_folder", f"dataset.root={folder}")[1] == said
 
@@ -39,7 +39,7 @@ def test_the_command_that_is_shown_can_be_typed(tmp_path, capsys):
     rows = [f"{path.relative_to(folder)},{path.parent.name}\n" for path in sorted(folder.rglob("*.png"))]
     (folder / "lists/labels.csv").write_text("file,kind\n" + "".join(rows))
     said = look(capsys, f"dataset.root={folder}")[1].splitlines()[-1]
-    assert said == f"python train.py dataset=image_folder dataset.root={folder} dataset.size=12 batch_size=16"
+    assert said == f"python train.py dataset=image_folder dataset.root={folder} dataset.size=12"
     said = look(capsys, folder / "lists/labels.csv", f"dataset.root={folder}")[1].splitlines()[-1]
     assert said.count("dataset.root=") == 1 and "dataset.table=lists/labels.csv" in said
     code, said = look(capsys, folder, "dataset.per_class=2")

@@ -10,7 +10,7 @@ from torch import nn
 from torchvision import models
 
 import contrastive
-from contrastive.config.compose import batch_for, epochs_for
+from contrastive.config.compose import batch_for, batch_within, epochs_for
 from contrastive.encoder._trained import add_lora, by_depth, freeze_first, merged, rates
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_optimizer
@@ -105,6 +105,7 @@ def test_batch_and_epochs_follow_from_the_images(tmp_path, monkeypatch, n, batch
     monkeypatch.setattr("contrastive.config.compose.os.walk", lambda _: [("", [], ["image.png"] * n), ("", [], [".x"])])
     assert (batch_for(str(tmp_path)), epochs_for(str(tmp_path))) == (batch, epochs)
     assert (batch_for(None), epochs_for(None)) == (256, 20)
+    assert (batch_within(512, str(tmp_path)), batch_within(512, None)) == ({20: 8, 300: 128}.get(n, 512), 512)
 
 
 def test_the_interval_is_that_of_agresti_and_min():
