@@ -36,8 +36,7 @@ from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
 from contrastive.files import content_of, read_bytes, write_text
-from contrastive.listing.names import split_of
-from contrastive.listing.walk import has_an_image, subfolders
+from contrastive.listing.names import has_an_image, split_of, subfolders
 from contrastive.text import as_typed, show
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
 from contrastive.files import atomic
 from contrastive.listing.found import Found
-from contrastive.listing.walk import NO_IMAGE, LeftOut, below, image_paths
+from contrastive.listing.names import NO_IMAGE, LeftOut, below, image_paths
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 BATCH = 256  # images at once
@@ -169,7 +169,7 @@ def _items(place: Path) -> Iterator[Item]:
         for tar in packed:
             yield from _shard(tar)
     elif place.is_dir():
-        left_out = LeftOut()
+        left_out = LeftOut(list)
         for path in image_paths(place, left_out):
             yield Item(path, _folder(path))
         left_out.pop(NO_IMAGE, None)

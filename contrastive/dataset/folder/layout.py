@@ -14,18 +14,22 @@ import torch
 from contrastive.dataset.splits import divided, drawn
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
-from contrastive.listing.names import SUFFIXES, composed, is_image, is_of_a_tool, split_of
-from contrastive.listing.places import check_base
-from contrastive.listing.walk import (
+from contrastive.listing.names import (
     NO_IMAGE,
     OF_A_TOOL,
+    SUFFIXES,
     LeftOut,
     below,
+    composed,
     has_an_image,
     has_pictures,
     image_paths,
+    is_image,
+    is_of_a_tool,
+    split_of,
     subfolders,
 )
+from contrastive.listing.places import check_base
 from contrastive.text import counted, printable
 
 BY_NAME = "the file names"
@@ -82,7 +86,7 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
         ConfigError: a folder is missing or has no images, a class has none, or test/ has a class that train/ lacks.
     """
     check_base(base)
-    top, left_out = _innermost(base, splits), LeftOut()
+    top, left_out = _innermost(base, splits), LeftOut(list)
     folders = _split_folders(top, splits)
     place = folders.get("train", top)
     skip = {folder.name for folder in folders.values()} | {name for name in splits if splits[name] is None}

@@ -11,8 +11,7 @@ from contrastive.dataset.folder.layout import BY_NAME, NOTHING, ImageFile, Part,
 from contrastive.dataset.splits import drawn
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
-from contrastive.listing.names import composed, split_of
-from contrastive.listing.walk import LeftOut, image_paths
+from contrastive.listing.names import LeftOut, composed, image_paths, split_of
 from contrastive.text import as_typed, counted, printable
 
 NUMBERS = {"0": "train", "1": "val", "2": "test"}  # as WILDS writes splits
@@ -151,7 +150,7 @@ def _by_name(base: Path) -> dict[str, str]:
     """{what a table may call an image: its path below the folder}: the path or the name alone, with the suffix or
     without, if one image alone is called so."""
     found = defaultdict[str, list[str]](list)
-    for path in (os.path.relpath(path, base) for path in image_paths(base, LeftOut())):
+    for path in (os.path.relpath(path, base) for path in image_paths(base, LeftOut(list))):
         ways = [composed(path), os.path.basename(composed(path))]
         for way in {*ways, *(os.path.splitext(way)[0] for way in ways)}:
             found[way].append(path)
