@@ -30,7 +30,7 @@ RUN = {
 RESNET = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "large"}
 NARROW = {**RESNET, "width": 2, "stem": "small"}
 CONVNET = {"_target_": "contrastive.encoder.simple_convnet.SimpleConvNet", "width": 2}
-TORCHVISION = {"_target_": "contrastive.encoder.torchvision.torchvision_encoder", "name": "resnet18", "stem": None}
+TORCHVISION = {"_target_": "contrastive.encoder.torchvision.torchvision_encoder", "name": "resnet18"}
 TIMM = {"_target_": "contrastive.encoder.timm.timm_encoder", "image_size": None}
 
 
@@ -78,7 +78,7 @@ def test_torch_alone_loads_the_program(node, tmp_path, capsys):
 def test_torchvisions_network_loads_the_file(node, tmp_path):
     encoder = saved(tmp_path, node, side=16)
     network = resnet18()
-    if node["stem"] == "small":
+    if node.get("stem") == "small":
         page = (ROOT / "docs/encoders.md").read_text()
         exec("\n".join(re.findall(r"^network\.(?:conv1|maxpool) = .*", page, re.MULTILINE)))
     keys = network.load_state_dict(load_file(tmp_path / "encoder.safetensors"), strict=False)
