@@ -87,8 +87,7 @@ def kill_at(owner: type, name: str, n: int) -> None:
 
 
 def kill_in_rename(n: int) -> None:
-    """Of a run: environment, config, metrics, two checkpoints (last; previous and last), four files of the projector,
-    head, encoder, result."""
+    """Of a run: environment, config, metrics, two checkpoints (last; previous and last), head, encoder, result."""
     at_call(Path, "replace", n, kill_me)
 
 
@@ -99,9 +98,8 @@ MOMENTS = {
     "the last evaluation": functools.partial(kill_at, KNN, "__call__", 2),
     "the first checkpoint": functools.partial(kill_in_rename, 3),
     "between both renames of a checkpoint": functools.partial(kill_in_rename, 5),
-    "a file of the projector": functools.partial(kill_in_rename, 8),
-    "the encoder": functools.partial(kill_in_rename, 11),
-    "the last rename": functools.partial(kill_in_rename, 12),
+    "the encoder": functools.partial(kill_in_rename, 7),
+    "the last rename": functools.partial(kill_in_rename, 8),
 }
 
 
