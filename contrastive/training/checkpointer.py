@@ -81,7 +81,7 @@ class Checkpointer(Hook):
         is_late = is_inside and is_main() and self.age >= 60 * self.minutes
         is_due, stops = any_process(is_late, self.signals.pending is not None)
         if is_due or stops:
-            self.log.check(output)
+            self.log.check()
             process = process_state(training.rng, self.log) if is_inside else None
             self.save(training.epoch, training.batch, process, wait=stops)
         if stops:

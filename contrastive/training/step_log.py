@@ -56,20 +56,17 @@ class StepLog(Hook):
         self.steps.append(torch.stack([output.loss, output.grad_norm]))
         self.total = self.total + self.steps[-1]
         if training.batch % self.every == 0 or training.ends_epoch:
-            self.check(output)
+            self.check()
             metrics = self._means() | self.chance | {"train/lr": training.step.optimizer.param_groups[0]["lr"]}
             with recorded_failure(training.run):
                 metrics |= diagnose(training.step.objective, output)
             training.log(metrics)
 
-    def check(self, output: StepOutput) -> None:
+    def check(self) -> None:
         """Stop at the first step whose loss or gradient is not finite, or whose gradient is absurdly large; waits for
         the device.
 
         With a loss scaler an infinite gradient only means that it skips the step.
-
-        Args:
-            output: of the last step.
 
         Raises:
             ConfigError: there is such a step; failure.json describes it.
@@ -83,17 +80,16 @@ class StepLog(Hook):
         for i, (loss, grad_norm) in enumerate(values):
             is_skipped = self.training.step.scaler.is_enabled() and not math.isfinite(grad_norm)
             if not math.isfinite(loss) or not (is_skipped or grad_norm <= limit):
-                self._stop(self.training.batch - len(values) + i, values[: i + 1], output)
+                self._stop(self.training.batch - len(values) + i, values[: i + 1])
         if finite:
             self.usual = median
 
-    def _stop(self, batch: int, values: list[list[float]], output: StepOutput) -> None:
+    def _stop(self, batch: int, values: list[list[float]]) -> None:
         """Write failure.json and raise.
 
         Args:
             batch: the one at fault, from 0.
             values: [loss, gradient norm] of the steps up to it, from the last log line on.
-            output: of the newest step, which comes after the one at fault or is it.
         """
         loader, run, epoch = self.training.loader, self.training.run, self.training.epoch
         loss, grad_norm = values[-1]
@@ -108,8 +104,6 @@ class StepLog(Hook):
             "grad_norm": [str(value) for _, value in values],
             "indices": index.tolist(),
             "labels": loader.split.label[index].tolist(),
-            "images": statistics(loader.split.image[index]),
-            "embeddings_of_the_newest_step": {name: statistics(value) for name, value in output.main.outputs.items()},
             "try": ADVICE,
         })  # fmt: skip
         raise ConfigError(
@@ -162,11 +156,3 @@ def recorded_failure(run: RunDirectory) -> Iterator[None]:
         if not is_of_machine and world_size() == 1:
             run.fail({"reason": " ".join(f"{type(error).__name__}: {error}".split())})
         raise
-
-
-def statistics(x: Tensor) -> dict[str, str | int]:
-    """Minimum, mean and maximum of the finite entries as text, and how many are not finite."""
-    x = x.detach().float().flatten()
-    finite = x[torch.isfinite(x)]
-    values = {name: f"{getattr(finite, name)().item():.6g}" for name in ("min", "mean", "max")} if len(finite) else {}
-    return {**values, "entries": len(x), "not_finite": len(x) - len(finite)}

@@ -59,7 +59,6 @@ def test_nan_stops_the_run_and_never_reaches_a_checkpoint(tmp_path, minutes):
         assert (failure["epoch"], failure["batch"], failure["step"]) == (2, 2, 7)
         assert len(failure["indices"]) == len(failure["labels"]) == 256
         assert failure["loss"][-1] == "nan"
-        assert failure["images"]["not_finite"] == 0 < failure["embeddings_of_the_newest_step"]["features"]["not_finite"]
     else:
         assert failure["weights"] == ["encoder.conv1.weight"]
     assert all(torch.isfinite(value).all() for value in saved_weights(tmp_path / "run").values())
