@@ -2,12 +2,14 @@
 
 import gzip
 import json
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 
 from contrastive.experiment.run import run_experiment
-from contrastive.hook.profiling import profiler
+from contrastive.hook.profiling import Profiling
 from contrastive.run.directory import clear
 from tests.helpers import TINY, compose_settings, saved_weights
 
@@ -51,8 +53,11 @@ def test_weights_are_the_same_bit_for_bit(composed, tmp_path, plain, word):
 )
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
 def test_twenty_steps_or_what_there_is(tmp_path, steps, taken, waited, kept):
-    with profiler(tmp_path / "profile", steps=steps, device=torch.device("cpu")) as running:
-        for _ in range(taken):
-            torch.ones(2, 2) @ torch.ones(2, 2)
-            running.step()
+    loader = MagicMock(device=torch.device("cpu"), __len__=lambda _: steps)
+    training, hook = SimpleNamespace(epochs=1, steps_done=0, loader=loader), Profiling(tmp_path / "profile")
+    hook.on_start(training)
+    for _ in range(taken):
+        torch.ones(2, 2) @ torch.ones(2, 2)
+        hook.on_step(training, None)
+    hook.close()
     assert recorded(tmp_path) == {f"ProfilerStep#{i}" for i in range(waited, waited + kept)}
