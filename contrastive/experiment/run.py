@@ -27,7 +27,7 @@ from contrastive.experiment.components import feature
 from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.machine import busy_warning, keep_freed_memory, set_threads
 from contrastive.experiment.make import load_other_data
-from contrastive.hook.evaluations import Evaluations, LearningEvaluators
+from contrastive.hook.evaluations import Evaluations
 from contrastive.hook.profiling import Profiling
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.files import read_result, source_hashes
@@ -136,10 +136,15 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             every=settings.checkpoint_every,
             minutes=settings.checkpoint_every_minutes,
         )
+        observers = {name: item for name, item in experiment.evaluators.items() if isinstance(item, StepObserver)}
+        dim, n_classes = cast(int, step.encoder.dim), len(experiment.data.classes)
+        for observer in observers.values():
+            observer.prepare(dim=dim, n_classes=n_classes, device=experiment.device, seed=settings.seed)
         evaluations = Evaluations(
             before=partial(before_training, experiment),
             due=partial(evaluate_due, experiment, run),
             after=partial(after_training, experiment),
+            observers=observers,
             checkpointer=checkpointer,
             signals=signals,
         )
@@ -164,13 +169,7 @@ def hooks_in_order(
 
     Lines of the log come first, so that every other hook sees them; the checkpoint comes last, with the state of all.
     """
-    settings, n_classes = experiment.settings, len(experiment.data.classes)
-    hooks: dict[str, Hook] = {"log": log}
-    if observers := {name: item for name, item in experiment.evaluators.items() if isinstance(item, StepObserver)}:
-        dim = cast(int, experiment.step.encoder.dim)
-        for observer in observers.values():
-            observer.prepare(dim=dim, n_classes=n_classes, device=experiment.device, seed=settings.seed)
-        hooks["learning"] = LearningEvaluators(observers)
+    settings, hooks = experiment.settings, dict[str, Hook](log=log)
     if experiment.teacher is not None and experiment.teacher is not experiment.average:
         hooks["teacher"] = experiment.teacher
     if experiment.average is not None:

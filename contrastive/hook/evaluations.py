@@ -1,4 +1,4 @@
-"""Evaluators while a network is trained: those that learn from its batches, and those that are due."""
+"""Evaluations of a network in training: before, after epochs, after; and evaluators that learn from its batches."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,24 +9,6 @@ from contrastive.gathering import gather
 from contrastive.training.checkpointer import Checkpointer
 from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput
-
-
-class LearningEvaluators(Hook):
-    """Shows every batch's features to the evaluators that learn from them."""
-
-    def __init__(self, observers: Mapping[str, StepObserver]) -> None:
-        self.observers = observers
-
-    def on_step(self, training: Training, output: StepOutput) -> None:
-        for observer in self.observers.values():
-            observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: observer.state() for name, observer in self.observers.items()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, observer in self.observers.items():
-            observer.load(state[name])
 
 
 class Evaluations(Hook):
@@ -44,6 +26,7 @@ class Evaluations(Hook):
         before: logs the metrics before the first step of a run, and returns their scores.
         due: epochs done → the metrics that are due then; not called after the last epoch.
         after: logs the scores after training, and returns them.
+        observers: evaluators that learn from every batch's features.
         checkpointer: saves when a signal interrupts an evaluation.
         signals: interrupt an evaluation at once.
     """
@@ -54,10 +37,11 @@ class Evaluations(Hook):
         before: Callable[[Training], Scores],
         due: Callable[[int], dict[str, float]],
         after: Callable[[Training], Scores],
+        observers: Mapping[str, StepObserver],
         checkpointer: Checkpointer,
         signals: StopSignals,
     ) -> None:
-        self.before, self.due, self.after = before, due, after
+        self.before, self.due, self.after, self.observers = before, due, after, observers
         self.checkpointer, self.signals = checkpointer, signals
         self.untrained: dict[str, float] | None = None
         self.untrained_correct: dict[str, str] = {}
@@ -68,6 +52,10 @@ class Evaluations(Hook):
             with self.signals.released():
                 scores = self.before(training)
             self.untrained, self.untrained_correct = scores.test, scores.correct
+
+    def on_step(self, training: Training, output: StepOutput) -> None:
+        for observer in self.observers.values():
+            observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
 
     def on_epoch(self, training: Training) -> None:
         """Log the metrics that are due.
@@ -90,7 +78,10 @@ class Evaluations(Hook):
             self.scores = self.after(training)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"untrained": self.untrained, "untrained_correct": self.untrained_correct}
+        learned = {name: observer.state() for name, observer in self.observers.items()}
+        return {"untrained": self.untrained, "untrained_correct": self.untrained_correct, "learned": learned}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.untrained, self.untrained_correct = state["untrained"], state["untrained_correct"]
+        for name, observer in self.observers.items():
+            observer.load(state["learned"][name])
