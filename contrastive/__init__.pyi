@@ -73,8 +73,8 @@ from .regularizer.lnl import LNL as LNL
 from .report.frame import runs as runs
 from .study.compare.api import Comparison as Comparison
 from .study.compare.api import compare as compare
-from .testing.dataset import check_dataset as check_dataset
-from .testing.encoder import check_encoder as check_encoder
+from .testing.components import check_dataset as check_dataset
+from .testing.components import check_encoder as check_encoder
 from .testing.loss import check_loss as check_loss
 from .training.hook import Hook as Hook
 from .training.hook import Training as Training

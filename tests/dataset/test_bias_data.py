@@ -17,7 +17,7 @@ from contrastive.dataset.splits import fingerprint
 from contrastive.experiment.components import build_one
 from contrastive.experiment.run import run_experiment
 from contrastive.report.record import look_up
-from contrastive.testing.dataset import check_dataset
+from contrastive.testing.components import check_dataset
 from contrastive.types import Data, Split
 from tests.helpers import ROOT, compose_settings, further
 

@@ -10,7 +10,7 @@ from contrastive.encoder.timm import timm_encoder
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_encoder
 from contrastive.experiment.make import make
-from contrastive.testing.encoder import check_encoder
+from contrastive.testing.components import check_encoder
 
 
 def test_what_to_install_is_said(monkeypatch):

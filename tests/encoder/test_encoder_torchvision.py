@@ -11,7 +11,7 @@ from contrastive.encoder.torchvision import torchvision_encoder
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_encoder
 from contrastive.experiment.make import make
-from contrastive.testing.encoder import check_encoder
+from contrastive.testing.components import check_encoder
 from tests.helpers import further
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.experiment.make import make
-from contrastive.testing.encoder import check_encoder
+from contrastive.testing.components import check_encoder
 
 
 class Pixels(nn.Module):
