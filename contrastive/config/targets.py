@@ -25,7 +25,7 @@ from contrastive.config import CONFIGS
 from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, targets
 from contrastive.config.words import typed
 from contrastive.errors import ConfigError
-from contrastive.schema import TYPED, misfit
+from contrastive.files import TYPED, misfit
 
 ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch.optim", "torchvision.models")
 # Python's own, and what lies in a checkout of this project

@@ -27,9 +27,8 @@ from contrastive.dataset.splits import (
     tensor_hash,
 )
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash
+from contrastive.files import file_hash, kept
 from contrastive.listing.found import Listing
-from contrastive.schema import kept
 from contrastive.text import counted
 from contrastive.types import Data, Split
 

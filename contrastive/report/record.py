@@ -13,7 +13,7 @@ from typing import Any, NotRequired, TypedDict
 
 from contrastive.distributed.hardware import processor_of
 from contrastive.errors import ConfigError
-from contrastive.schema import misfit
+from contrastive.files import misfit
 
 Figures = dict[str, float]  # {metric: value}
 

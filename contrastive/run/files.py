@@ -18,9 +18,8 @@ from filelock import lock_descriptor
 
 from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
-from contrastive.files import YAML_LOADER, claimed, file_hash, write_text
+from contrastive.files import YAML_LOADER, claimed, file_hash, known, write_text
 from contrastive.listing.places import Place, places
-from contrastive.schema import known
 
 # in a run directory; result.json, written last, means that the run is done
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"

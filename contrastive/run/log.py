@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.files import write_text
+from contrastive.files import misfit, write_text
 from contrastive.run.files import ADVICE, RESULT
-from contrastive.schema import misfit
 
 
 class Logs:

@@ -50,8 +50,8 @@ import yaml
 from contrastive.config import CONFIGS
 from contrastive.config.identity import is_identity, key_of
 from contrastive.errors import ConfigError
+from contrastive.files import misfit
 from contrastive.report.record import Claim
-from contrastive.schema import misfit
 from contrastive.study.jobs import merge_overrides
 
 PRESETS = ("paper", "small", "smoke")

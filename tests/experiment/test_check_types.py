@@ -10,7 +10,7 @@ from torch import Tensor
 from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
-from contrastive.schema import TYPED, misfit
+from contrastive.files import TYPED, misfit
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
-from contrastive.files import file_hash
+from contrastive.files import file_hash, misfit
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.files import (
     ENCODER,
@@ -19,7 +19,6 @@ from contrastive.run.files import (
     write_result,
 )
 from contrastive.run.log import read_points
-from contrastive.schema import misfit
 from tests.helpers import (
     CONTIGUOUS,
     SOUND_ENVIRONMENT,

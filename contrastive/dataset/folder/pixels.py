@@ -25,9 +25,8 @@ from contrastive.dataset.folder.decode import Array, Kind, common_kind, decode
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import stats_of_levels
 from contrastive.errors import ConfigError
-from contrastive.files import atomic, content_of, read_bytes
+from contrastive.files import atomic, content_of, kept, read_bytes
 from contrastive.listing.found import CANNOT_BE_READ, Listing, Seen, seen_notes, shortened
-from contrastive.schema import kept
 
 FORMAT = 7  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 CHUNK = 512  # images that are decoded before they are written

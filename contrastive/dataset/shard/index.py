@@ -19,9 +19,8 @@ from tqdm import tqdm
 from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_sample
 from contrastive.dataset.shard.tar import samples
-from contrastive.files import atomic, content_of
+from contrastive.files import atomic, content_of, kept
 from contrastive.listing.found import Seen, shortened
-from contrastive.schema import kept
 
 FORMAT = 4  # of the index: raise it when the same shard would be indexed otherwise
 # label and bias are places in `Facts.label` and `Facts.bias`; -1 = none

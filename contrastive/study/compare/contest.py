@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
-from contrastive.files import write_text
+from contrastive.files import read_json, write_text
 from contrastive.run.files import LAST, read_failure, read_result
 from contrastive.run.run import Run
-from contrastive.schema import read_json
 from contrastive.study.compare.plan import Plan, first_seed, folder_name, typed
 from contrastive.study.compare.search import FINALISTS, Tried, best, finalists, first_points, n_points, next_points
 from contrastive.study.compare.space import Knob

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.identity import flatten
-from contrastive.files import write_text
+from contrastive.files import read_json, write_text
 from contrastive.report.collect import finished_runs, record_of
 from contrastive.run.figures import KNN, LINEAR
 from contrastive.run.run import Run, read_run
-from contrastive.schema import read_json
 from contrastive.study.compare.contest import Contest, Method, Searched, failure_of, known_runs, searched
 from contrastive.study.compare.judge import Claim, judge_comparison, judge_datasets
 from contrastive.study.compare.plan import Contestant, Plan, typed

@@ -11,10 +11,9 @@ from typing import Any, TypedDict
 from contrastive.config.identity import flatten, is_identity
 from contrastive.distributed.hardware import pair_of
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash, write_text
+from contrastive.files import file_hash, read_json, write_text
 from contrastive.run.provenance import package_hash
 from contrastive.run.run import Run, read_run, replaced_sources
-from contrastive.schema import read_json
 from contrastive.study.compare.contest import Contest, due, known_runs
 from contrastive.text import as_typed
 
