@@ -63,9 +63,8 @@ def test_every_group_is_recorded_by_name_and_reported(tmp_path: Path, capsys: py
     for columns, typed in ((["knn_top1", "knn_worst_group_top1"], []), (asked, ["--metric", *asked])):
         capsys.readouterr()
         assert main([str(tmp_path / "run"), *typed]) == 0
-        header, _, row = (
-            [c.strip() for c in text.split("|")[2:4]] for text in capsys.readouterr().out.splitlines()[:3]
-        )
+        table = [text.split("|")[2:4] for text in capsys.readouterr().out.splitlines() if text.startswith("|")]
+        header, _, row = ([cell.strip() for cell in cells] for cells in table[:3])
         assert header == columns
         assert [cell.split()[0] for cell in row] == [f"{line[column]:.2f}" for column in columns]
 

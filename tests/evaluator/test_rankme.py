@@ -1,4 +1,4 @@
-"""RankMe and α-ReQ in their limits and by least squares."""
+"""RankMe and α-ReQ by their formulas and by least squares."""
 
 import numpy as np
 import pytest
