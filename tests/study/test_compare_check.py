@@ -25,24 +25,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Record:
     return comparison_record(contest)
 
 
-def row(record: Record, name: str = "b") -> Record:
-    found: Record = next(row for row in record["rows"] if row["name"] == name)
-    return found
+def row(record: Record, name: str = "b") -> Any:
+    return next(row for row in record["rows"] if row["name"] == name)
 
 
-def runs(record: Record) -> list[Record]:
-    found: list[Record] = row(record)["runs"]
-    return found
+def runs(record: Record) -> Any:
+    return row(record)["runs"]
 
 
-def search(record: Record, name: str = "b") -> Record:
-    found: Record = record["comparison"]["searches"][name][0]
-    return found
+def search(record: Record, name: str = "b") -> Any:
+    return record["comparison"]["searches"][name][0]
 
 
-def finalist(record: Record) -> Record:
-    found: Record = next(point for point in search(record)["points"] if len(point["values"]) == 3)
-    return found
+def finalist(record: Record) -> Any:
+    return next(point for point in search(record)["points"] if len(point["values"]) == 3)
 
 
 def no_images(record: Record) -> None:
