@@ -155,7 +155,7 @@ def timm_name(node: dict[str, Any]) -> str | None:
     if node["_target_"] == RESNET:
         return f"resnet{node['depth']}" if (node.get("width"), node.get("stem")) == (64, "large") else None
     name = str(node.get("name"))
-    is_torchvisions = node["_target_"] == TORCHVISIONS and node.get("stem") is None and re.fullmatch(r"resnet\d+", name)
+    is_torchvisions = node["_target_"] == TORCHVISIONS and re.fullmatch(r"resnet\d+", name)
     return name if is_torchvisions or node["_target_"] == TIMMS else None
 
 

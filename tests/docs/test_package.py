@@ -78,7 +78,7 @@ def test_the_wheel_holds_its_configs(tmp_path):
     installed = {path.relative_to(site / "contrastive") for path in (site / "contrastive").rglob("*.*")}
     expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py*")}
     expected = {path for path in expected if path.suffix in (".py", ".pyi")}
-    kinds = ("*.html", "*.css", "cards/*.md", "run/*.yaml")
+    kinds = ("*.html", "*.css", "cards/*.md", "tracker/*.yaml")
     templates = [path for kind in kinds for path in (ROOT / "contrastive").rglob(kind)]
     assert len(templates) > 3
     expected |= {path.relative_to(ROOT / "contrastive") for path in templates}
