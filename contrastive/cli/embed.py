@@ -25,22 +25,18 @@ def main(words: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone, or digits")
     parser.add_argument("places", metavar="PLACE", nargs="+", type=Path, help="folders, shards, tables or images")
     parser.add_argument("-o", dest="file", metavar="FILE", type=Path, required=True, help="what is written, as above")
-    parser.add_argument("--half", action="store_true", help="features of 16 bits")
     parser.add_argument("--device", default="auto", help="as in train.py; default: auto")
     parser.add_config_dir()
     options = parser.parse_args(words)
 
-    import torch  # late: it takes seconds
-
-    from contrastive.experiment.encoder import open_encoder
+    from contrastive.experiment.encoder import open_encoder  # late: torch takes seconds
     from contrastive.experiment.machine import start_device
     from contrastive.export.embed import check_file, embed, items_of
 
     check_file(options.file, options.places)
     device = start_device(options.device)
     encoder, transform = open_encoder(options.run, options.folders)
-    dtype = torch.float16 if options.half else torch.float32
-    found = embed(encoder, transform, items_of(options.places), device=device, dtype=dtype)
+    found = embed(encoder, transform, items_of(options.places), device=device)
     found.write(options.file)
     n, size = found.features.shape
     print(f"{options.file}: {counted(n, 'image')}, {size} features each")

@@ -115,11 +115,6 @@ class Settings:
             check_between(key, fraction, 0, 1, example=0.3)
             if fraction > 0 and self.n_views < 2:
                 raise ConfigError(f"{key} needs at least two views, got n_views=1: try n_views=2")
-        if self.batch_size % self.devices:
-            raise ConfigError(
-                f"batch_size={self.batch_size} cannot be shared equally by devices={self.devices}: "
-                f"try batch_size={max(1, self.batch_size // self.devices) * self.devices}"
-            )
 
     def _fix(self) -> None:
         for key, value in REPRODUCIBLE.items():

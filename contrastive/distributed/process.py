@@ -126,18 +126,12 @@ def init(device: str) -> None:
     standard output of ranks > 0 is discarded.
 
     Raises:
-        ConfigError: one GPU named for several processes, or an incomplete environment.
+        ConfigError: one GPU named for several processes.
     """
     if not is_launched():
         os.environ.update(torchrun_variables(os.environ))
     if not is_launched() or dist.is_initialized():
         return
-    numbers = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-    if name := next((name for name in numbers if not os.environ.get(name, "").isdigit()), None):
-        raise ConfigError(
-            f"RANK is set, as torchrun sets it, and {name} is {os.environ.get(name, 'not')}: "
-            "try unset RANK, or torchrun --nproc-per-node 2 train.py"
-        )
     if ":" in device:
         raise ConfigError(f"device={device} names one GPU and there are several processes: try device=cuda")
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])

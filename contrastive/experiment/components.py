@@ -68,13 +68,11 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
         size: side of the dataset's images in pixels; None = not known.
         channels: of its input.
     """
-    weights, prefix = node.get("weights"), node.get("prefix")
-    if prefix is not None and weights is None:
-        raise ConfigError("encoder.prefix has no effect without encoder.weights: try encoder.weights=PATH")
+    weights = node.get("weights")
     encoder = build_one("encoder", encoder_node(node, size, channels), torch.nn.Module)
     check_encoder_output(encoder, size, channels)
     if weights is not None:
-        loaded = load_into(encoder, weights_path(weights), prefix)
+        loaded = load_into(encoder, weights_path(weights), node.get("prefix"))
         if is_main():
             show(loaded)
     freeze_first(encoder, node.get("frozen", 0))

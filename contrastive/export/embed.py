@@ -95,12 +95,8 @@ def embed(
     items: Sequence[Item],
     *,
     device: torch.device,
-    dtype: torch.dtype = torch.float32,
 ) -> Embedding:
     """The features of images as their encoder was evaluated: float32, images by threads, batches of 256.
-
-    Args:
-        dtype: of the features that are kept.
 
     Raises:
         ConfigError: no image can be read.
@@ -120,7 +116,7 @@ def embed(
                     kept.append(item)
                     images.append(image)
             if images:
-                features.append(encoder(torch.cat(images).to(device)).float().cpu().to(dtype))
+                features.append(encoder(torch.cat(images).to(device)).float().cpu())
     if not kept:
         path, why = next(iter(left_out.items()), ("nothing", "there is no image"))
         raise ConfigError(f"no image can be read, the first is {path} ({why}): try contrastive look FOLDER")

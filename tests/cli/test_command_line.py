@@ -10,7 +10,6 @@ import pytest
 from contrastive.__main__ import COMMANDS, main
 from contrastive.cli.train import flags_first
 from tests import forked
-from tests.cli.program import DRY, call
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, module, program
 
 QUICK = [*TINY, "epochs=1"]
@@ -27,18 +26,6 @@ def test_the_one_command_lists_the_others(capsys):
     assert all(f"  {name} " in said for name in COMMANDS)
     assert main(["tran"]) == 2
     assert capsys.readouterr().err == "error: there is no command tran: try contrastive train\n"
-
-
-@pytest.mark.parametrize("variables", [{"RANK": "abc"}, {"RANK": "3"}, {"RANK": "1", "LOCAL_RANK": "x"}])
-def test_an_odd_rank_is_named(tmp_path, monkeypatch, variables):
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    code, said = call([*DRY], tmp_path)
-    assert code == 2
-    assert said.startswith("error: RANK is set, as torchrun sets it, and ")
-    assert said.endswith("try unset RANK, or torchrun --nproc-per-node 2 train.py\n")
 
 
 @pytest.mark.slow

@@ -52,7 +52,6 @@ def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["devices=3", "batch_size=256"], "batch_size=255"),
         (["noise_frac=0.3", "n_views=1"], "n_views=2"),
         (["+surprise=1"], "--help"),
     ],
