@@ -77,7 +77,7 @@ def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(
     record: dict[str, object] = {"batch": 0}
     log = step_log(experiment, tmp_path, record)
     if before:
-        after(log, *before).check(output(before[-1]))
+        after(log, *before).check()
         log._means()
     if new_epoch:
         log.training.epoch, log.training.batch = 1, 0
@@ -86,13 +86,13 @@ def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(
     with (
         contextlib.nullcontext() if batch == 0 else pytest.raises(ConfigError, match=r"gradient became .* try a lower")
     ):
-        log.check(output(grad_norms[-1]))
+        log.check()
     assert record["batch"] == batch - bool(before and new_epoch)
 
 
 def test_a_resume_inside_an_epoch_knows_the_steps_before_but_not_as_its_own_speed(experiment):
     before, resumed = after(step_log(experiment), *[3.0] * 9), step_log(experiment)
-    before.check(output(3.0))
+    before.check()
     resumed.load(before.state())
     assert resumed.usual == 3.0
     time.sleep(0.05)
