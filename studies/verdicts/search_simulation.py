@@ -15,13 +15,13 @@ means. Of 300 comparisons a share of 0.95 is known to 0.013, one of 0.5 to 0.03.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from statistics import mean, median
 from typing import Any, NamedTuple
 
 import numpy as np
 from compare_simulation import LOGITS, METRIC, Array, Cell, final_runs
 from scipy import special, stats
-from tables.kept import study_records
 
 from contrastive.study.compare.judge import judge_comparison, paired_runs
 from contrastive.study.compare.outcome import Record
@@ -36,6 +36,7 @@ THIRD = read_knob("loss.push", "tag(log, interval(1, 8))")
 DEFAULT = {"temperature": "0.5", "optimizer.lr": "0.001", "loss.push": "1"}
 HEIGHT, NOISE, OFFSET = 8.0, 1.7, 0.7  # in points
 HILL = 2.0  # by which the wide hill of two optima is lower
+FAIR_SEARCH = Path(__file__).resolve().parents[1] / "fair_search/record.json"
 SALT = 10_000  # of the places of the best settings
 MOST = 5  # searches of a method
 LEAD = 2.0
@@ -76,7 +77,7 @@ def _ridge(centre: Array) -> Callable[[Array], float]:
 @cache
 def _fitted(name: str) -> Surface:
     """The surface through the points of a loss in studies/fair_search."""
-    record: Record = read_compared(study_records()["fair_search"]) or {}
+    record: Record = read_compared(FAIR_SEARCH) or {}
     own = record["comparison"]
     knobs = tuple(read_knob(key, text) for key, text in own["knobs"][name].items())
     points = [point for search in own["searches"][name] for point in search["points"] if None not in point["values"]]
