@@ -1,6 +1,7 @@
 """What TensorBoard reads of a run: curves with descriptions, texts, settings; nothing twice after a stop."""
 
 import json
+import time
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ def run(tmp_path_factory):
     """A run that was stopped in its second epoch and resumed."""
     path, settings = tmp_path_factory.mktemp("run"), compose_settings(*WORDS)
     run_until_step(8, settings, path, WORDS)
+    time.sleep(1)  # of event files of one second TensorBoard reads that with counter 10 before that with 9
     run_experiment(settings, path, WORDS)
     return path
 
