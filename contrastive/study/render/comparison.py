@@ -4,7 +4,7 @@ from dataclasses import replace
 from statistics import mean
 from typing import Any
 
-from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, UNSURE, search_sd
+from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, doubt, search_sd
 from contrastive.study.compare.outcome import Record, plan_of
 from contrastive.study.compare.plan import auto_budget, typed
 from contrastive.study.compare.space import read_knob
@@ -152,10 +152,10 @@ def _variance_text(record: Record) -> str:
     if not told:
         borrowed = f"the variance of a search, {of_records} ({SEARCH_DF} degrees of freedom)"
         return f"{text}, {how} {borrowed}. {condition(record)}"
+    known_to = f"times {doubt(plan.searches):g} ({SEARCH_DF} degrees of freedom)"
     return (
         f"{text}. Effects count what more search may bring either method by a Gaussian process over the points of all "
-        f"its searches, and intervals its standard deviation times {UNSURE:g} ({SEARCH_DF} degrees of freedom). "
-        f"{condition(record)}"
+        f"its searches, and intervals its standard deviation {known_to}. {condition(record)}"
     )
 
 
