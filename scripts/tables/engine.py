@@ -2,6 +2,7 @@
 
     python scripts/reproduce_table.py digits --preset smoke     the same: make reproduce-table TABLE=digits PRESET=smoke
     python scripts/reproduce_table.py --verify studies          recompute kept tables and comparisons from their records
+    python scripts/reproduce_table.py --retrain studies/push_swapped/record.json    train its first run: the same bits?
     python scripts/reproduce_table.py --reword studies          update the words of kept tables from their YAML
     python scripts/reproduce_table.py --page OUT.html studies   show kept tables and comparisons
 
@@ -44,6 +45,7 @@ from tables.due import (
     tables_text,
 )
 from tables.page import html, table_record, write_pages
+from tables.retrain import retrain
 from tables.spec import PRESETS, Table, config_dirs, read_table, table_paths
 
 BASE = Path("outputs") / "table"
@@ -62,6 +64,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     for flag in ("--verify", "--reword", "--page"):
         parser.add_argument(flag, type=Path, nargs="+", metavar="PATH", help="see above")
+    parser.add_argument("--retrain", type=Path, metavar="RECORD", help="see above; KEY=VALUE says where images are")
     parser.add_argument("--static", action="store_true", help="draw the charts of --page now: no script inside")
     parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
@@ -72,6 +75,8 @@ def main(words: list[str]) -> int:
     if arguments.page:
         return show_kept(*arguments.page, static=arguments.static)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        if arguments.retrain:
+            return retrain(arguments.retrain, [word for word in (arguments.table, *arguments.overrides) if word])
         return list_tables(arguments) if arguments.table is None else reproduce(arguments)
 
 

@@ -57,6 +57,19 @@ def test_a_table_has_its_runs_and_pages_that_are_verified(reproduced):
     assert engine.main(["--verify", str(page.parent)]) == 0
 
 
+def test_a_run_on_record_is_trained_again_and_compared_to_the_bit(reproduced, tmp_path):
+    (record,) = reproduced.glob("outputs/table/digits-smoke-*.json")
+    same = reproduce("--retrain", str(record), cwd=tmp_path)
+    assert (same.returncode, "the same weights, to the last bit" in same.stdout) == (0, True), same.stderr
+    other = json.loads(record.read_text())
+    other["rows"][0]["runs"][0]["weights"] = "0" * 64
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    done = reproduce("--retrain", "other.json", "threads=1", cwd=tmp_path)
+    assert (done.returncode, "not the same weights, to the last bit\n  knn_top1: " in done.stdout) == (1, True), (
+        done.stderr
+    )
+
+
 def test_what_is_not_done_is_run_again_where_it_would_end_and_other_settings_are_refused(reproduced, tmp_path):
     shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
     results = sorted(tmp_path.glob(RESULTS))
