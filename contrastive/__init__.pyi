@@ -44,6 +44,7 @@ from .loss.infonce_anchor import InfoNCEAnchor as InfoNCEAnchor
 from .loss.jtt import JTT as JTT
 from .loss.kcl import KCL as KCL
 from .loss.large_margin_softmax import LargeMarginSoftmax as LargeMarginSoftmax
+from .loss.lejepa import LeJEPA as LeJEPA
 from .loss.mmcl import MMCL as MMCL
 from .loss.npair import NPair as NPair
 from .loss.nt_xent import NTXent as NTXent
@@ -58,6 +59,7 @@ from .loss.spectral import Spectral as Spectral
 from .loss.supcon import SupCon as SupCon
 from .loss.triplet import Triplet as Triplet
 from .loss.vicreg import VICReg as VICReg
+from .loss.visreg import VISReg as VISReg
 from .optimizer.lars import LARS as LARS
 from .pairs.pairs import Pairs as Pairs
 from .pairs.relations import any_other as any_other

@@ -25,9 +25,9 @@ class Keywords(TypedDict, total=False):
     loss: Literal[
         "barlow", "bcl", "bias_balanced", "bias_contrastive", "byol", "combination", "contrastive_margin",
         "cross_entropy", "debiased_neg", "debiased_pos", "decoupled", "dhel", "eps_supcon", "eps_supinfonce", "fnc",
-        "gce", "glofnd", "group_dro", "hard_negative", "infonce_anchor", "jtt", "kcl", "large_margin_softmax", "mmcl",
-        "npair", "nt_xent", "rince", "sigmoid", "simsiam", "sincere", "soft_supcon", "softcon", "sogclr", "spectral",
-        "supcon", "triplet", "vicreg",
+        "gce", "glofnd", "group_dro", "hard_negative", "infonce_anchor", "jtt", "kcl", "large_margin_softmax",
+        "lejepa", "mmcl", "npair", "nt_xent", "rince", "sigmoid", "simsiam", "sincere", "soft_supcon", "softcon",
+        "sogclr", "spectral", "supcon", "triplet", "vicreg", "visreg",
     ]  # fmt: skip
     # a second network whose projections the loss compares with
     teacher: Literal["ema", "none"]

@@ -193,6 +193,7 @@ def test_the_main_process_goes_first_and_its_result_or_error_is_that_of_all(toge
         [*BIASED, "experiment=hong_yang_lnl"],
         pytest.param(["loss=sogclr", "average=ema"], marks=pytest.mark.smoke),
         ["loss=glofnd", "loss.start=0", "sampler=class_balanced"],
+        ["loss=visreg", "loss.n_directions=64", "n_views=3"],
         [*BIASED, "loss=group_dro", "loss.step_size=1", "sampler=group_balanced"],
         ["teacher=ema", "head=predictor", "teacher.queue=300"],
         ["teacher=ema", "loss=byol", "head=predictor", "views_forward=per_view"],

@@ -24,6 +24,7 @@ PER_EPOCH = 1438 // 256
         ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"],
         ["loss=sogclr", "loss.gamma=0.5"],
         ["loss=glofnd", "loss.start=0", "loss.alpha=0.2"],
+        ["loss=lejepa", "loss.n_directions=16"],
         ["dataset=biased_digits", "loss=group_dro", "sampler=group_balanced"],
     ],
 )

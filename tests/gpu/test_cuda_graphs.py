@@ -29,6 +29,7 @@ ADAM, SGD, LARS = (f"optimizer.lr={2.0**k}" for k in (-10, -4, 2))
 EXACT = [*SMALL, *RATES, "precision=fp32", "deterministic=true"]
 KINDS = [
     [ADAM, "loss=nt_xent"],
+    [ADAM, "loss=lejepa"],
     ["optimizer=sgd", SGD, *NOISE, "loss=hard_negative"],
     ["optimizer=lars", LARS, *NOISE, "resident=false"],
     [*PER_VIEW, ADAM],

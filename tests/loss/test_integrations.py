@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import contrastive
+from contrastive.experiment.make import make
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 B, D = 6, 5
@@ -61,6 +62,22 @@ def test_loss_of_lightly(bank: Any) -> None:
         leaves = [out0.detach().requires_grad_(), out1.detach().requires_grad_()]
         expected = value_and_gradients(theirs(*leaves), leaves[: 1 if bank else 2])
         torch.testing.assert_close(value_and_gradients(mine(*leaves), leaves[: 1 if bank else 2]), expected)
+
+
+@pytest.mark.parametrize("name", ["lejepa", "visreg"])
+def test_regularizations_of_lightly(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = pytest.importorskip(f"lightly.loss.{name}_loss")
+    mine, z = make(f"loss/{name}", lam=1.0), leaf(B, 3, D)
+    directions = mine.directions(z).T
+    monkeypatch.setattr(torch, "randn", lambda *shape, **options: directions.clone())
+    views = z.transpose(0, 1)
+    if name == "lejepa":
+        expected = theirs.SIGReg()(views)
+    else:
+        expected = theirs.visreg_shape_loss(views, 4096) + theirs.visreg_scale_loss(views)
+        expected = expected + theirs.visreg_center_loss(views)
+    found = value_and_gradients(mine(z), [z])  # they compute knots and quantiles in float32
+    torch.testing.assert_close(found, value_and_gradients(expected, [z]), rtol=1e-5, atol=1e-6)
 
 
 class Embeds(nn.Module):

@@ -131,7 +131,7 @@ def test_a_temperature_that_a_loop_learns_has_its_gradient(name: str, case: str)
 @pytest.mark.parametrize(
     ("name", "way", "other"),
     [
-        *((name, "both", "first") for name in ("dhel", "kcl", "barlow", "vicreg", "spectral")),
+        *((name, "both", "first") for name in ("dhel", "kcl", "barlow", "vicreg", "spectral", "lejepa")),
         *((name, "first", "both") for name in ("npair", "triplet")),
     ],
 )
