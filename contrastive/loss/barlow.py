@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import check_at_least
-from contrastive.loss.base import Loss
+from contrastive.loss._views import ViewsLoss
 
 
-class BarlowTwins(Loss):
+class BarlowTwins(ViewsLoss):
     """Make the cross-correlation of two views the identity, without negatives (Zbontar et al. 2021, eq. 1).
 
         L = Σ_d (1 - C_dd)² + λ Σ_{d≠e} C_de²,   C_de = mean_i x_id y_ie
@@ -45,9 +45,6 @@ class BarlowTwins(Loss):
     tensor(0.1301)
     """
 
-    min_views = 2
-    takes = ("both",)
-    views_are_sources = True
     exempt_from = {"scale": "1e-5 is added to each variance"}
 
     def __init__(self, *, lam: float = 0.0051) -> None:

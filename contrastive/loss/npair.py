@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.loss.base import Loss
+from contrastive.loss._views import ViewsLoss
 from contrastive.types import unit
 
 
-class NPair(Loss):
+class NPair(ViewsLoss):
     """Pick each image's positive among those of all images, without a temperature (Sohn 2016, eq. 7).
 
         L = mean_i log( 1 + Σ_{j≠i} e^{a_i·p_j - a_i·p_i} )
@@ -38,9 +38,7 @@ class NPair(Loss):
     tensor(0.5005)
     """
 
-    min_views = 2
     takes = ("first",)
-    views_are_sources = True
     exempt_from = {"view order": "only view 0 holds anchors"}
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

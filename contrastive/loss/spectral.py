@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import check_above
-from contrastive.loss.base import Loss
+from contrastive.loss._views import ViewsLoss
 from contrastive.types import unit
 
 
-class Spectral(Loss):
+class Spectral(ViewsLoss):
     """A factorization of the graph that joins views of one image (HaoChen et al. 2021, eq. 6).
 
         L = -2 mean_i x_i·y_i + μ mean_{i≠j} (x_i·y_j)²
@@ -48,10 +48,6 @@ class Spectral(Loss):
     >>> Spectral()(z0, z1)
     tensor(-1.2619)
     """
-
-    min_views = 2
-    takes = ("both",)
-    views_are_sources = True
 
     def __init__(self, *, mu: float = 1.0) -> None:
         super().__init__()

@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_at_least
-from contrastive.loss.base import Loss
+from contrastive.loss._views import ViewsLoss
 from contrastive.types import unit
 
 
-class Triplet(Loss):
+class Triplet(ViewsLoss):
     """The other view must be nearer than another image, by a margin (Schroff et al. 2015, eq. 3).
 
         L = mean_i relu( |a_i - p_i|² - |a_i - n_i|² + margin )
@@ -43,9 +43,7 @@ class Triplet(Loss):
     tensor(0.0934)
     """
 
-    min_views = 2
     takes = ("first",)
-    views_are_sources = True
     exempt_from = {"image order": "the negative is the next image", "view order": "only view 0 holds anchors"}
 
     def __init__(self, *, margin: float = 0.2) -> None:

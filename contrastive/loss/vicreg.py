@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_at_least
-from contrastive.loss.base import Loss
+from contrastive.loss._views import ViewsLoss
 
 
-class VICReg(Loss):
+class VICReg(ViewsLoss):
     """Keep views together, every dimension alive and dimensions apart, without negatives (Bardes et al. 2022, eq. 6).
 
         L = invariance · mean (x - y)² + variance · ½ Σ_views mean_d relu(1 - √(Var_d + 1e-4))
@@ -48,9 +48,6 @@ class VICReg(Loss):
     tensor(8.5240)
     """
 
-    min_views = 2
-    takes = ("both",)
-    views_are_sources = True
     exempt_from = {"scale": "variances are compared with 1"}
 
     def __init__(self, *, invariance: float = 25.0, variance: float = 25.0, covariance: float = 1.0) -> None:
