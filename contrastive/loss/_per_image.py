@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError
-from contrastive.loss.base import Loss
+from contrastive.loss.nt_xent import NTXent
 
 
 def write(state: Tensor, index: Tensor, value: Tensor) -> None:
@@ -14,10 +14,20 @@ def write(state: Tensor, index: Tensor, value: Tensor) -> None:
     state[rows] = value[order[last]].to(state.dtype)
 
 
-def check_one_state(loss: Loss) -> None:
-    """Raise ConfigError if an image has anchors of two sources, because its one number is for one source."""
-    if loss.index is not None and loss.others.across == "both" and loss.others.keys is None:
-        raise ConfigError(
-            f"{loss.name} keeps one number for an image and two sources need one each: "
-            "try a loss for each direction, across='first'"
-        )
+class PerImageLoss(NTXent):
+    """A loss that keeps numbers for each training image; `seen` holds those of the anchors until the step ends."""
+
+    reads_index = True
+
+    def __init__(self, *, temperature: float) -> None:
+        super().__init__(temperature=temperature)
+        self.seen: list[Tensor] = []
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
+        self.seen = []
+        if self.index is not None and self.others.across == "both" and self.others.keys is None:
+            raise ConfigError(
+                f"{self.name} keeps one number for an image and two sources need one each: "
+                "try a loss for each direction, across='first'"
+            )
+        return super().compute(z, label, bias, anchors)

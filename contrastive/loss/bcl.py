@@ -13,17 +13,16 @@ it is.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_between, check_tau_plus
-from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.loss.nt_xent import NTXent
 from contrastive.pairs.pairs import Pairs
 
 TINY = 1e-3  # the authors' constant in a and in the sum of β
 
 
-class BCL(SelfSupervisedLoss):
+class BCL(NTXent):
     """NT-Xent whose negatives are weighted by their rank among the anchor's (Liu et al. 2023, BCL).
 
         L_i = softplus(log Σ_j ω_j e^{s_j} - s+),    ω_j = h(F_j) / ((1 - τ⁺) g(F_j) + τ⁺ f(F_j))
@@ -62,8 +61,6 @@ class BCL(SelfSupervisedLoss):
     tensor(0.7639)
     """
 
-    picks_positive = True
-
     def __init__(
         self, *, temperature: float = 0.5, tau_plus: float = 0.1, alpha: float = 0.8, beta: float = 1.0
     ) -> None:
@@ -72,9 +69,6 @@ class BCL(SelfSupervisedLoss):
         check_between("alpha", alpha, 0.5, 1, exclude=(1,), example=0.8)
         check_between("beta", beta, 0.5, 1, example=1.0)
         self.tau_plus, self.alpha, self.beta = tau_plus, alpha, beta
-
-    def per_anchor(self, pairs: Pairs) -> Tensor:
-        return F.softplus(self.log_negative_mass(pairs) - pairs.positive_logits[:, 0])
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         return pairs.repel(pairs.log_negative_sum_by_rank(self.log_weight))

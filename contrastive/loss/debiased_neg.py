@@ -71,13 +71,13 @@ class DebiasedNeg(SelfSupervisedLoss):
 
     def estimate(self, pairs: Pairs) -> NegativeEstimate:
         """N g for each anchor."""
-        return debiased_negatives(
-            pairs.log_sum_exp(self.negative_relation),
-            log_mean_exp(pairs.positive_logits),
-            n=pairs.n_negatives,
-            tau_plus=self.tau_plus,
-            temperature=self.temperature,
-        )
+        n, log_positive = pairs.n_negatives, log_mean_exp(pairs.positive_logits)
+        log_mass, tau_plus = self.log_mass(pairs), self.tau_plus
+        return debiased_negatives(log_mass, log_positive, n=n, tau_plus=tau_plus, temperature=self.temperature)
+
+    def log_mass(self, pairs: Pairs) -> Tensor:
+        """(A,): log S of the negatives as they come, false ones included."""
+        return pairs.log_sum_exp(self.negative_relation)
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         return self.estimate(pairs).floored()

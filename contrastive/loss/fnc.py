@@ -11,15 +11,14 @@ The k negatives most similar to the anchor are taken for false and leave the los
 :related: glofnd, debiased_neg, hard_negative
 """
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least
-from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.loss.nt_xent import NTXent
 from contrastive.pairs.pairs import Pairs
 
 
-class FNC(SelfSupervisedLoss):
+class FNC(NTXent):
     """NT-Xent without the k negatives that are most similar to the anchor (after Huynh et al. 2022, elimination).
 
         L_i = softplus(log Σ_j e^{s_j} - s+)
@@ -48,8 +47,6 @@ class FNC(SelfSupervisedLoss):
     tensor(0.1809)
     """
 
-    picks_positive = True
-
     def __init__(self, *, temperature: float = 0.5, top_k: int = 10) -> None:
         super().__init__(temperature=temperature)
         check_at_least("top_k", top_k, 0, example=10)
@@ -67,6 +64,3 @@ class FNC(SelfSupervisedLoss):
         if k == 0:
             return pairs.log_sum_exp(self.negative_relation)
         return pairs.repel(pairs.log_sum_exp_but_top(self.negative_relation, k))
-
-    def per_anchor(self, pairs: Pairs) -> Tensor:
-        return F.softplus(self.log_negative_mass(pairs) - pairs.positive_logits[:, 0])

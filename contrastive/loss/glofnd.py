@@ -15,19 +15,17 @@ import math
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_at_least, check_between
-from contrastive.loss._per_image import check_one_state, write
-from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.loss._per_image import PerImageLoss, write
 from contrastive.pairs.pairs import Pairs
 from contrastive.types import Split
 
 BETA1, BETA2, EPS = 0.9, 0.98, 1e-8  # of Adam, as in the released code
 
 
-class GloFND(SelfSupervisedLoss):
+class GloFND(PerImageLoss):
     """NT-Xent without the negatives that are more similar than a threshold (Balmaseda et al. 2025, on SimCLR).
 
         L_i = softplus(log N + log mean_{j: cos_ij <= λ_i} e^{s_j} - s+)
@@ -64,8 +62,6 @@ class GloFND(SelfSupervisedLoss):
     tensor(0.3775)
     """
 
-    reads_index = True
-
     def __init__(self, *, temperature: float = 0.5, alpha: float = 0.01, start: int = 20, lr: float = 0.05) -> None:
         super().__init__(temperature=temperature)
         check_between("alpha", alpha, 0, 1, exclude=(0, 1), example=0.01)
@@ -74,24 +70,15 @@ class GloFND(SelfSupervisedLoss):
         self.alpha, self.start, self.lr = alpha, start, lr
         self.state: Tensor | None
         self.register_buffer("state", None)  # (N, 4): λ, Adam's two means and how often the image was seen
-        self.seen: list[Tensor] = []  # (B, 4), the same of the images of this step, for each pair of views
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         self.state = torch.tensor([1.0, 0, 0, 0]).repeat(len(train), 1)
-
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        self.seen = []
-        check_one_state(self)
-        return super().compute(z, label, bias, anchors)
-
-    def per_anchor(self, pairs: Pairs) -> Tensor:
-        return F.softplus(self.log_negative_mass(pairs) - pairs.positive_logits[:, 0])
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         if self.index is None or self.state is None:
             return pairs.log_sum_exp(self.negative_relation)
         state = self.updated(self.state[self.index[pairs.places[:: pairs.anchor_views]]], pairs)
-        self.seen.append(state)
+        self.seen.append(state)  # (B, 4), for each pair of views
         limit = state[:, 0].repeat_interleave(pairs.anchor_views) / self.temperature
         return math.log(pairs.n_negatives) + pairs.repel(pairs.log_mean_exp_up_to(self.negative_relation, limit))
 

@@ -15,13 +15,12 @@ import math
 
 from torch import Tensor
 
-from contrastive.errors import check_at_least, check_tau_plus
-from contrastive.loss._debiased import NegativeEstimate, debiased_negatives
-from contrastive.loss.base import SelfSupervisedLoss
-from contrastive.pairs.pairs import Pairs, log_mean_exp
+from contrastive.errors import check_at_least
+from contrastive.loss.debiased_neg import DebiasedNeg
+from contrastive.pairs.pairs import Pairs
 
 
-class HardNegative(SelfSupervisedLoss):
+class HardNegative(DebiasedNeg):
     """Debiased negatives reweighted by their hardness (Robinson et al. 2021, eq. 4).
 
         S_β = N Σ_j e^{(1+β) s_j} / Σ_j e^{β s_j}   in place of   S = Σ_j e^{s_j}
@@ -51,8 +50,6 @@ class HardNegative(SelfSupervisedLoss):
     tensor(0.3630)
     """
 
-    picks_positive = True
-
     def __init__(
         self,
         *,
@@ -62,28 +59,19 @@ class HardNegative(SelfSupervisedLoss):
         aggregation: str = "loss_combination",
         drop_false_negatives: bool = False,
     ) -> None:
-        super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
-        check_tau_plus(tau_plus, allow_zero=True)
+        super().__init__(
+            temperature=temperature,
+            tau_plus=tau_plus,
+            aggregation=aggregation,
+            drop_false_negatives=drop_false_negatives,
+        )
         check_at_least("beta", beta, 0, example=1.0)
-        self.tau_plus = tau_plus
         self.beta = beta
 
-    def per_anchor(self, pairs: Pairs) -> Tensor:
-        return self.estimate(pairs).loss(pairs.positive_logits[:, 0])
-
-    def estimate(self, pairs: Pairs) -> NegativeEstimate:
-        """N g for each anchor, from S_β."""
-        n = pairs.n_negatives
+    def log_mass(self, pairs: Pairs) -> Tensor:
+        """(A,): log S_β."""
         log_mass = pairs.log_sum_exp(self.negative_relation, 1 + self.beta)
         if self.beta > 0:
             log_weights = pairs.log_sum_exp(self.negative_relation, self.beta)
-            log_mass = log_mass - log_weights.masked_fill(log_weights == -math.inf, 0) + math.log(n)
-        return debiased_negatives(
-            log_mass, log_mean_exp(pairs.positive_logits), n=n, tau_plus=self.tau_plus, temperature=self.temperature
-        )
-
-    def log_negative_mass(self, pairs: Pairs) -> Tensor:
-        return self.estimate(pairs).floored()
-
-    def clamped(self, pairs: Pairs) -> Tensor:
-        return self.estimate(pairs).clamped()
+            log_mass = log_mass - log_weights.masked_fill(log_weights == -math.inf, 0) + math.log(pairs.n_negatives)
+        return log_mass

@@ -55,7 +55,7 @@ class NTXent(SelfSupervisedLoss):
     picks_positive = True
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        return F.softplus(pairs.log_sum_exp(self.negative_relation) - pairs.positive_logits[:, 0])
+        return F.softplus(self.log_negative_mass(pairs) - pairs.positive_logits[:, 0])
 
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)

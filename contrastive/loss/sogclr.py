@@ -19,13 +19,12 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import check_between
-from contrastive.loss._per_image import check_one_state, write
-from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.loss._per_image import PerImageLoss, write
 from contrastive.pairs.pairs import Pairs, log_mean_exp
 from contrastive.types import Split
 
 
-class SogCLR(SelfSupervisedLoss):
+class SogCLR(PerImageLoss):
     """NT-Xent against the negatives of the whole data, from small batches (Yuan et al. 2022, algorithm 1).
 
         L_i = log u_i - s+,   u_i = (1 - gamma) u_i + gamma / N Σ_j e^{s_j}
@@ -57,23 +56,15 @@ class SogCLR(SelfSupervisedLoss):
     tensor(-2.2572)
     """
 
-    reads_index = True
-
     def __init__(self, *, temperature: float = 0.5, gamma: float = 0.9) -> None:
         super().__init__(temperature=temperature)
         check_between("gamma", gamma, 0, 1, exclude=(0,), example=0.9)
         self.gamma = gamma
         self.log_mean: Tensor | None
         self.register_buffer("log_mean", None)  # (N,) log u of each training image; -inf = not seen
-        self.seen: list[Tensor] = []  # log u of the anchors of this step, (B, 2) or (B, 1) of each `Pairs`
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         self.log_mean = torch.full((len(train),), -torch.inf)
-
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        self.seen = []
-        check_one_state(self)
-        return super().compute(z, label, bias, anchors)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         log_batch = pairs.log_sum_exp(self.negative_relation) - math.log(pairs.n_negatives)
@@ -92,7 +83,7 @@ class SogCLR(SelfSupervisedLoss):
         kept = -math.inf if self.gamma == 1 else math.log1p(-self.gamma)
         mean = torch.logaddexp(before + kept, log_batch + math.log(self.gamma))
         mean = torch.where(before.isinf(), log_batch, mean)
-        self.seen.append(mean.unflatten(0, (-1, pairs.anchor_views)))
+        self.seen.append(mean.unflatten(0, (-1, pairs.anchor_views)))  # (B, 2) or (B, 1) of each `Pairs`
         return mean
 
     def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
