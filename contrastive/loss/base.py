@@ -210,6 +210,7 @@ def _per_view(value: Tensor | None, z: Tensor) -> Tensor:
 
 ALL_OTHERS = ("both", "first", "keys", "memory", "memory_only", "ids")
 AGGREGATIONS = ("loss_combination", "pos_grouping")
+SEMANTICS = ("paper", "released")  # what a loss follows where the two differ
 
 
 class SelfSupervisedLoss(Loss):

@@ -24,11 +24,9 @@ from contrastive.loss._debiased import (
     check_positive_across,
     debiased_positive,
 )
-from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.loss.base import SEMANTICS, SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs, log_mean_exp
 from contrastive.pairs.relations import same_class
-
-SEMANTICS = ("paper", "released")
 
 
 class DebiasedPos(SelfSupervisedLoss):
@@ -122,12 +120,19 @@ class DebiasedPos(SelfSupervisedLoss):
 
     def estimate(self, pairs: Pairs) -> PositiveEstimate:
         """num and N τ⁺ P⁻ for each anchor, up to a common factor."""
-        log_mass = pairs.log_sum_exp(self.negative_relation)
+        return self.of_terms(pairs, *self.terms(pairs))
+
+    def terms(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        """(A,) each: log S of the negatives, and p of the positives."""
+        return pairs.log_sum_exp(self.negative_relation), log_mean_exp(pairs.positive_logits)
+
+    def of_terms(self, pairs: Pairs, log_mass: Tensor, log_positive: Tensor) -> PositiveEstimate:
+        """The estimate from these terms."""
         if self.semantics == "released":
             return self._released(pairs, log_mass)
         return debiased_positive(
             log_mass,
-            log_mean_exp(pairs.positive_logits),
+            log_positive,
             with_self=self.with_self and pairs.has_self,
             n_own=self.n_own if pairs.has_self else 1,
             n=pairs.n_negatives,

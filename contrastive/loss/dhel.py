@@ -18,11 +18,9 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import check_choice
-from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.loss.base import SEMANTICS, SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import Relation, SampleId, other_image
-
-SEMANTICS = ("paper", "released")
 
 
 def same_view(anchor: SampleId, candidate: SampleId) -> Tensor:
@@ -30,7 +28,21 @@ def same_view(anchor: SampleId, candidate: SampleId) -> Tensor:
     return other_image(anchor, candidate) & ((anchor.row - candidate.row) % 2 == 0)
 
 
-class DHEL(SelfSupervisedLoss):
+class SameViewLoss(SelfSupervisedLoss):
+    """A loss whose negatives are the other images in the anchor's own view."""
+
+    takes = ("both", "ids")
+    views_are_sources = True
+
+    @property
+    def negative_relation(self) -> Relation:
+        return same_view
+
+    def log_negative_mass(self, pairs: Pairs) -> Tensor:
+        return pairs.log_sum_exp(other_image)
+
+
+class DHEL(SameViewLoss):
     """Align the views of an image, spread the images of each view (Koromilas et al. 2024, DHEL).
 
         L_i = -s+ + log Σ_j e^{s_j}
@@ -60,20 +72,11 @@ class DHEL(SelfSupervisedLoss):
     """
 
     picks_positive = True
-    takes = ("both", "ids")
-    views_are_sources = True
 
     def __init__(self, *, temperature: float = 0.5, semantics: str = "paper") -> None:
         super().__init__(temperature=temperature)
         check_choice("semantics", semantics, SEMANTICS)
         self.semantics = semantics
-
-    @property
-    def negative_relation(self) -> Relation:
-        return same_view
-
-    def log_negative_mass(self, pairs: Pairs) -> Tensor:
-        return pairs.log_sum_exp(other_image)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         energy = pairs.log_sum_exp(same_view)

@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import check_at_least, check_choice
-from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.loss.base import SEMANTICS, SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs, add_inside_log
 from contrastive.pairs.relations import different_class, positive
 
-SEMANTICS = ("paper", "released")
 BASE_TEMPERATURE, TINY = 0.07, 1e-6  # constants of the released code, not in the paper
 
 

@@ -15,16 +15,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_at_least, check_choice
-from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.errors import ConfigError, check_choice
+from contrastive.loss.eps_supcon import BASE_TEMPERATURE, TINY, EpsSupCon
+from contrastive.loss.supcon import FORMS
 from contrastive.pairs.pairs import Pairs, add_inside_log
 from contrastive.pairs.relations import different_class, positive
 
-FORMS, SEMANTICS = ("out", "in"), ("paper", "released")
-BASE_TEMPERATURE, TINY = 0.07, 1e-6  # constants of the released code, not in the paper
 
-
-class EpsSupInfoNCE(SupervisedContrastiveLoss):
+class EpsSupInfoNCE(EpsSupCon):
     """Each positive against the negatives alone, with a margin ε (Barbano et al. 2023, eq. 11).
 
         L_i = mean_p [ log( e^{s_p - ε} + Σ_{j: y_j≠y_i} e^{s_j} ) - s_p ] = mean_p softplus(A - s_p + ε) - ε
@@ -56,15 +54,11 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
     def __init__(
         self, *, temperature: float = 0.5, epsilon: float = 0.0, form: str = "out", semantics: str = "paper"
     ) -> None:
-        super().__init__(temperature=temperature)
-        check_at_least("epsilon", epsilon, 0, example=0.25)
+        super().__init__(temperature=temperature, epsilon=epsilon, semantics=semantics)
         check_choice("form", form, FORMS)
-        check_choice("semantics", semantics, SEMANTICS)
         if form != "out" and semantics != "released":
             raise ConfigError("eps_supinfonce has its form `in` only in the released code: try loss.semantics=released")
-        self.epsilon = epsilon
         self.form = form
-        self.semantics = semantics
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         negatives = pairs.log_sum_exp(different_class)

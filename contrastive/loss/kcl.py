@@ -16,13 +16,11 @@ import math
 from torch import Tensor
 
 from contrastive.errors import check_above
-from contrastive.loss.base import SelfSupervisedLoss
-from contrastive.loss.dhel import same_view
+from contrastive.loss.dhel import SameViewLoss, same_view
 from contrastive.pairs.pairs import Pairs
-from contrastive.pairs.relations import Relation, other_image
 
 
-class KCL(SelfSupervisedLoss):
+class KCL(SameViewLoss):
     """Align the views of an image and spread the images of each view by a kernel (Koromilas et al. 2024, KCL).
 
         L = -2 mean_i K(x_i, y_i) + γ [ mean_{i≠j} K(x_i, x_j) + mean_{i≠j} K(y_i, y_j) ],  K(x, y) = e^{-τ |x - y|²}
@@ -55,16 +53,6 @@ class KCL(SelfSupervisedLoss):
         check_above("gamma", gamma, 0, example=16.0)
         super().__init__(temperature=1 / (2 * scale))  # K = e^{s - 1/t}
         self.gamma = gamma
-
-    takes = ("both", "ids")
-    views_are_sources = True
-
-    @property
-    def negative_relation(self) -> Relation:
-        return same_view
-
-    def log_negative_mass(self, pairs: Pairs) -> Tensor:
-        return pairs.log_sum_exp(other_image)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         alignment = (pairs.positive_logits[:, 0] - 1 / self.temperature).exp()

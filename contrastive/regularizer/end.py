@@ -4,10 +4,8 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import check_at_least, check_choice
-from contrastive.loss.base import SampleLoss
+from contrastive.loss.base import SEMANTICS, SampleLoss
 from contrastive.types import unit
-
-SEMANTICS = ("paper", "released")
 
 
 class EnD(SampleLoss):

@@ -77,17 +77,12 @@ class EMA(Average):
 
     def others(self, keys: Tensor, rows: Tensor | None) -> Others:
         """What the loss compares with, for keys (B, 2, D) of the images in these rows of the training data."""
-        if self.queue is None:
-            return Others(across=self.across, keys=keys)
-        return Others(
-            across=self.across,
-            keys=keys,
-            memory=self.queue.z,
-            memory_label=self.queue.label,
-            memory_ids=None if rows is None else self.queue.rows,
-            memory_only=self.queue_only,
-            ids=rows,
-        )
+        others, queue = Others(across=self.across, keys=keys), self.queue
+        if queue is None:
+            return others
+        ids = None if rows is None else queue.rows
+        kept = others._replace(memory=queue.z, memory_label=queue.label, memory_ids=ids)
+        return kept._replace(memory_only=self.queue_only, ids=rows)
 
     def on_step(self, training: Training, output: StepOutput) -> None:
         """Follow the trained network, and put the keys of the step into the queue."""
