@@ -168,7 +168,9 @@ def left(mean: float, sd: float) -> dict[str, float]:
 def test_what_the_model_of_a_search_leaves_takes_the_place_of_the_records():
     luck = luck_of(points(32, 2, **left(0.4, 0.3)), 35)
     assert luck.gains.tolist() == [0.4, 0.4]
-    assert (luck.of_search, luck.of_model) == pytest.approx((0.3**2, (doubt(2) * 0.3) ** 2))
+    assert (luck.of_search, luck.of_model) == pytest.approx((0.3**2, (doubt(2, 32) * 0.3) ** 2))
+    few, one = luck_of(points(8, 2, **left(0.4, 0.3)), 35).of_model, luck_of(points(32, **left(0.4, 0.3)), 35).of_model
+    assert (few / luck.of_model, one / luck.of_model) == pytest.approx((3, 2.6**2 / 1.6**2))
     one_does_not_tell = luck_of([*points(32, **left(0.4, 0.3)), *points(32)], 35)
     assert (one_does_not_tell.gains.tolist(), one_does_not_tell.of_model) == ([0, 0], 0)
     assert luck_of(points(32), 35).of_search == pytest.approx((0.9 * 12 / 32) ** 2)
@@ -183,7 +185,7 @@ def test_the_interval_is_centered_on_what_more_search_may_bring():
     (claim,) = judge(searched(), {"b": points(32, **left(0.0, 0.1)), "a": points(32, **left(0.3, 0.2))}, **rows)
     assert (claim["effect"], claim["seen"], claim["gain_against"]) == pytest.approx((1.7, 2.0, 0.3))
     assert claim["low"] + claim["high"] == pytest.approx(2 * 1.7, abs=1e-3)
-    assert claim["unsure"] == pytest.approx(doubt(1) * (0.1**2 + 0.2**2) ** 0.5, abs=1e-4)
+    assert claim["unsure"] == pytest.approx(doubt(1, 32) * (0.1**2 + 0.2**2) ** 0.5, abs=1e-4)
     said = sentence(claim, searched(), "kNN")
     assert said.startswith("b: 1.7 points better than a by kNN (0.")
     assert said.endswith(", the final runs differ by +2.0 and more search may bring b 0.0 and a 0.3")
@@ -200,7 +202,7 @@ def test_searches_are_rows_each_with_its_own_gain_and_what_models_are_unsure_of_
     none, own = points(24, 3, **left(0.0, 0.1)), [*points(24, **left(0.0, 0.1)), *points(24, **left(2.0, 0.1))]
     (claim,) = judge(plan, {"a": none, "b": [*own, *points(24, **left(0.0, 0.1))]}, a=a, b=b)
     assert (claim["effect"], claim["n"]) == (pytest.approx(2.95), 3)
-    known = stats.t.isf(0.0225, 10) * ((2 * 0.1**2 + 0.017) / 3 + 2 * (doubt(3) * 0.1) ** 2) ** 0.5
+    known = stats.t.isf(0.0225, 10) * ((2 * 0.1**2 + 0.017) / 3 + 2 * (doubt(3, 24) * 0.1) ** 2) ** 0.5
     assert claim["high"] - claim["effect"] == pytest.approx(known, rel=0.2)
     (blind,) = judge(plan, {"a": none, "b": none}, a=a, b=b)
     assert blind["high"] - blind["low"] > 1.2 * (claim["high"] - claim["low"])

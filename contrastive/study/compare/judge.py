@@ -40,10 +40,9 @@ SEARCH_SD, SEARCH_ACCURACY, SEARCH_DF, SEARCH_POINTS = 0.9, 35.0, 8, 12
 SEED_SD = 0.9
 SHARE_OF_A_RUN, SHARE_OF_ALL = 0.9, 0.25
 RANGE_IN_SDS = 3.29  # the length of a 90 % range of a normal distribution
-# A model is less sure of what is left to find than it says, by so much after one search and after several: tables of
-# studies/verdicts/search_simulation.py. And what it says of a search of 24 points, at an accuracy of SEARCH_ACCURACY.
-UNSURE_OF_ONE, UNSURE = 2.6, 1.6
-MODEL_SD, MODEL_POINTS = 0.45, 24
+# A model is less sure of what is left to find than it says, by so much after one search and after several of so many
+# points: tables of studies/verdicts/search_simulation.py. What it says then of one, at an accuracy of SEARCH_ACCURACY.
+UNSURE_OF_ONE, UNSURE, MODEL_POINTS, MODEL_SD = 2.6, 1.6, 24, 0.45
 Claim = dict[str, Any]  # what is said of a pair
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # the final runs of each contestant, as a record has them
@@ -254,20 +253,23 @@ def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
         searches: of one contestant, as a record has them.
         accuracy: of its final runs, in percent.
     """
+    n_points = min((len(search["points"]) for search in searches), default=0)
     told = {i: search["more"] for i, search in enumerate(searches) if search["more"]}
     gains = np.zeros(max(1, len(searches)))
     able = [search for search in searches if search.get("chosen", {}) is not None]
     if told and len(told) == len(able):
         gains[[*told]] = [more["mean"] for more in told.values()]
         spreads = [((more["high"] - more["low"]) / RANGE_IN_SDS) ** 2 for more in told.values()]
-        return Luck(gains, mean(spreads), mean((doubt(len(told)) * more["sd"]) ** 2 for more in told.values()))
-    n_points = min((len(search["points"]) for search in searches), default=0)
+        return Luck(
+            gains, mean(spreads), mean((doubt(len(told), n_points) * more["sd"]) ** 2 for more in told.values())
+        )
     return Luck(gains, search_sd(n_points, accuracy) ** 2, 0.0)
 
 
-def doubt(n_searches: int) -> float:
-    """How many times less sure a model is than it says: one search may have missed what its model cannot know of."""
-    return UNSURE if n_searches > 1 else UNSURE_OF_ONE
+def doubt(n_searches: int, n_points: int) -> float:
+    """How many times less sure a model is than it says: one search, and few points of each, may have missed what it
+    cannot know of."""
+    return (UNSURE if n_searches > 1 else UNSURE_OF_ONE) * math.sqrt(max(1.0, MODEL_POINTS / n_points))
 
 
 def search_sd(n_points: int, accuracy: float) -> float:
@@ -319,7 +321,7 @@ def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> flo
         return effect_found(of_rows(of_seeds, floor, plan.seeds), level_of(plan))
     of_search = math.sqrt(2) * search_sd(plan.budget, accuracy)
     share = math.sqrt(MODEL_POINTS / (plan.budget * plan.searches))
-    of_model = math.sqrt(2) * doubt(plan.searches) * MODEL_SD * _slope(accuracy) * share
+    of_model = math.sqrt(2) * doubt(plan.searches, plan.budget) * MODEL_SD * _slope(accuracy) * share
     of_model = of_model if plan.budget >= FEW else of_search
     if plan.searches == 1:
         found = of_rows(of_seeds, floor, plan.seeds).widened(of_model**2, SEARCH_DF)

@@ -152,7 +152,7 @@ def _variance_text(record: Record) -> str:
     if not told:
         borrowed = f"the variance of a search, {of_records} ({SEARCH_DF} degrees of freedom)"
         return f"{text}, {how} {borrowed}. {condition(record)}"
-    known_to = f"times {doubt(plan.searches):g} ({SEARCH_DF} degrees of freedom)"
+    known_to = f"times {doubt(plan.searches, n_points):.2g} ({SEARCH_DF} degrees of freedom)"
     return (
         f"{text}. Effects count what more search may bring either method by a Gaussian process over the points of all "
         f"its searches, and intervals its standard deviation {known_to}. {condition(record)}"
