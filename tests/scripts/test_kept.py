@@ -146,6 +146,19 @@ def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]
                     yield record, debiased["name"], plain["name"]
 
 
+def test_the_table_of_lightlys_own_loop_is_that_of_both_records():
+    page, whole = STUDIES / "peer_loop/README.md", json.loads((STUDIES / "peer_loop/lightly.json").read_text())
+    (ours,) = read_rows("peer_loop")
+    loops = {
+        "lightly's own loop": [[*run["knn_top1"].values()] for run in whole["runs"]],
+        "our program": [run["curves"]["test/knn_top1"]["value"] for run in ours["runs"]],
+    }
+    for name, curves in loops.items():
+        means = [f"{mean(values):.1f}" for values in zip(*curves, strict=True)]
+        row = [name, *means, ", ".join(f"{curve[-1]:.1f}" for curve in curves)]
+        assert f"| {' | '.join(row)} |" in page.read_text()
+
+
 @pytest.mark.slow
 def test_the_count_of_comparisons_of_debiased_negatives():
     """README: 56 intervals, three above 0, two below; runs in two tables count once."""
