@@ -18,6 +18,7 @@ class PerImageLoss(NTXent):
     """A loss that keeps numbers for each training image; `seen` holds those of the anchors until the step ends."""
 
     reads_index = True
+    picks_positive = False
 
     def __init__(self, *, temperature: float) -> None:
         super().__init__(temperature=temperature)

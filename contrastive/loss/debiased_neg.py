@@ -76,7 +76,7 @@ class DebiasedNeg(SelfSupervisedLoss):
         return debiased_negatives(log_mass, log_positive, n=n, tau_plus=tau_plus, temperature=self.temperature)
 
     def log_mass(self, pairs: Pairs) -> Tensor:
-        """(A,): log S of the negatives as they come, false ones included."""
+        """(A,): log S of the negatives, before the estimate."""
         return pairs.log_sum_exp(self.negative_relation)
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:

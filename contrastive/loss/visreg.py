@@ -29,13 +29,14 @@ class VISReg(Sliced):
 
     c is the mean over the views of an image, and μ_d and σ_d are mean and deviation of dimension d in the batch of one
     view. x are the standardized projections along M unit directions, drawn anew for each step, and x_(i) is the i-th
-    smallest of the batch. The gradient takes the σ_d in x as constants. Projections are plain (not normalized).
+    smallest of the batch. Each term is the mean over the views. The gradient takes the σ_d in x as constants.
+    Projections are plain (not normalized).
 
     Args:
         lam: λ in [0, 1] (0.9 in the paper, 0.6 for small data).
-        scale: weights, at least 0 (1 in the paper).
-        shape: weights, at least 0 (1 in the paper).
-        center: weights, at least 0 (1 in the paper).
+        scale: weight of the deviations, at least 0 (1 in the paper).
+        shape: weight of the shape, at least 0 (1 in the paper).
+        center: weight of the means, at least 0 (1 in the paper).
         n_directions: M >= 1.
 
     Shapes: z (B, V, D) → scalar.

@@ -2,7 +2,7 @@
 
     python scripts/reproduce_table.py digits --preset smoke     the same: make reproduce-table TABLE=digits PRESET=smoke
     python scripts/reproduce_table.py --verify studies          recompute kept tables and comparisons from their records
-    python scripts/reproduce_table.py --retrain studies/push_swapped/record.json    train its first run: the same bits?
+    python scripts/reproduce_table.py --retrain RECORD.json dataset.root=IMAGES     train its first run: the same bits?
     python scripts/reproduce_table.py --reword studies          update the words of kept tables from their YAML
     python scripts/reproduce_table.py --page OUT.html studies   show kept tables and comparisons
 

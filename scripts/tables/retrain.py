@@ -1,4 +1,4 @@
-"""Does a run that is on record come back? Its first run is trained again, and its weights are compared."""
+"""Does what is on record come back? The first run of a record is trained again, and its encoder is compared."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,9 @@ def retrain(path: Path, own: Sequence[str]) -> int:
     record, yamls = table_of(path), table_paths()
     if record is None or record["table"] not in yamls:
         raise ConfigError(f"{path} is no record of a table in studies/: try studies/push_swapped/record.json")
-    row = next(row for row in record["rows"] if row["runs"])
+    row = next((row for row in record["rows"] if row["runs"]), None)
+    if row is None:
+        raise ConfigError(f"{path} has no run: try studies/push_swapped/record.json")
     was = row["runs"][0]
     folders = config_dirs(read_table(yamls[record["table"]]))
     with TemporaryDirectory() as place:
@@ -36,8 +38,11 @@ def retrain(path: Path, own: Sequence[str]) -> int:
         if failed:
             raise ConfigError(f"{run} failed: {failed[run]}")
         found = run_record(run.path, read_run(run.path), list(record["metrics"]))
-    what, key = ("weights, to the last bit", "weights") if was.get("weights") else ("accuracies, to two digits", "test")
-    if found[key] == was[key]:
+    what, key = (
+        ("weights, to the last bit", "weights") if was.get("weights") else ("accuracies, to four decimals", "test")
+    )
+    again = {metric: found["test"].get(metric) for metric in was["test"]} if key == "test" else found[key]
+    if again == was[key]:
         print(f"the same {what}")
         return 0
     print(f"not the same {what}")

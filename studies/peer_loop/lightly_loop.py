@@ -1,7 +1,7 @@
 """SimCLR as lightly's users write it, of lightly's own parts alone, on the images of plan.yaml; the figures are JSON.
 
     pip install 'lightly>=1.6'
-    python studies/peer_loop/lightly_loop.py data/cifar10_jpeg studies/peer_loop/lightly.json
+    python studies/peer_loop/lightly_loop.py data/cifar10_jpeg outputs/lightly.json
 
 The recipe is that of lightly's benchmark of CIFAR-10 at batch 128, with a quarter of the channels. A seed that the JSON
 has is not run again. Only the arithmetic is set from here: the code that `reproducible=true` chooses, on one thread.
@@ -47,6 +47,8 @@ def main() -> None:
     fix_instructions()
     torch.set_num_threads(1)
     record = json.loads(words.out.read_text()) if words.out.exists() else described(words)
+    if {**described(words), "runs": record["runs"]} != record:
+        parser.error(f"{words.out} has runs of another kind: try another OUT")
     for seed in (seed for seed in words.seeds if seed not in [run["seed"] for run in record["runs"]]):
         record["runs"].append(trained(words, seed))
         words.out.write_text(json.dumps(record, indent=1) + "\n")

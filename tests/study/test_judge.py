@@ -169,6 +169,7 @@ def test_what_the_model_of_a_search_leaves_takes_the_place_of_the_records():
     luck = luck_of(points(32, 2, **left(0.4, 0.3)), 35)
     assert luck.gains.tolist() == [0.4, 0.4]
     assert (luck.of_search, luck.of_model) == pytest.approx((0.3**2, (doubt(2, 32) * 0.3) ** 2))
+    assert (doubt(1, 24), doubt(3, 24), doubt(3, 6)) == pytest.approx((2.6, 1.6, 3.2))
     few, one = luck_of(points(8, 2, **left(0.4, 0.3)), 35).of_model, luck_of(points(32, **left(0.4, 0.3)), 35).of_model
     assert (few / luck.of_model, one / luck.of_model) == pytest.approx((3, 2.6**2 / 1.6**2))
     one_does_not_tell = luck_of([*points(32, **left(0.4, 0.3)), *points(32)], 35)

@@ -253,10 +253,10 @@ def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
         searches: of one contestant, as a record has them.
         accuracy: of its final runs, in percent.
     """
-    n_points = min((len(search["points"]) for search in searches), default=0)
     told = {i: search["more"] for i, search in enumerate(searches) if search["more"]}
     gains = np.zeros(max(1, len(searches)))
     able = [search for search in searches if search.get("chosen", {}) is not None]
+    n_points = min((len(search["points"]) for search in able), default=0)
     if told and len(told) == len(able):
         gains[[*told]] = [more["mean"] for more in told.values()]
         spreads = [((more["high"] - more["low"]) / RANGE_IN_SDS) ** 2 for more in told.values()]
@@ -267,8 +267,8 @@ def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
 
 
 def doubt(n_searches: int, n_points: int) -> float:
-    """How many times less sure a model is than it says: one search, and few points of each, may have missed what it
-    cannot know of."""
+    """By how much the standard deviation that a model tells is multiplied: one search, or few points in each, may have
+    missed what the model cannot know of."""
     return (UNSURE if n_searches > 1 else UNSURE_OF_ONE) * math.sqrt(max(1.0, MODEL_POINTS / n_points))
 
 
