@@ -65,7 +65,7 @@ class Combination(DebiasedPos):
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         terms = self.terms(pairs)
-        negatives, positives = self.negatives(pairs, *terms), self.of_terms(pairs, *terms)
+        negatives, positives = self.negatives(pairs, *terms), self.estimate_from(pairs, *terms)
         return self.alpha * negatives.loss(pairs.positive_logits[:, 0]) + (1 - self.alpha) * positives.loss()
 
     def negatives(self, pairs: Pairs, log_mass: Tensor, log_positive: Tensor) -> NegativeEstimate:

@@ -120,13 +120,13 @@ class DebiasedPos(SelfSupervisedLoss):
 
     def estimate(self, pairs: Pairs) -> PositiveEstimate:
         """num and N τ⁺ P⁻ for each anchor, up to a common factor."""
-        return self.of_terms(pairs, *self.terms(pairs))
+        return self.estimate_from(pairs, *self.terms(pairs))
 
     def terms(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         """(A,) each: log S of the negatives, and p of the positives."""
         return pairs.log_sum_exp(self.negative_relation), log_mean_exp(pairs.positive_logits)
 
-    def of_terms(self, pairs: Pairs, log_mass: Tensor, log_positive: Tensor) -> PositiveEstimate:
+    def estimate_from(self, pairs: Pairs, log_mass: Tensor, log_positive: Tensor) -> PositiveEstimate:
         """The estimate from these terms."""
         if self.semantics == "released":
             return self._released(pairs, log_mass)

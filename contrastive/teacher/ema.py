@@ -77,12 +77,12 @@ class EMA(Average):
 
     def others(self, keys: Tensor, rows: Tensor | None) -> Others:
         """What the loss compares with, for keys (B, 2, D) of the images in these rows of the training data."""
-        others, queue = Others(across=self.across, keys=keys), self.queue
-        if queue is None:
+        others = Others(across=self.across, keys=keys)
+        if self.queue is None:
             return others
-        ids = None if rows is None else queue.rows
-        kept = others._replace(memory=queue.z, memory_label=queue.label, memory_ids=ids)
-        return kept._replace(memory_only=self.queue_only, ids=rows)
+        memory_ids = None if rows is None else self.queue.rows
+        others = others._replace(memory=self.queue.z, memory_label=self.queue.label, memory_ids=memory_ids)
+        return others._replace(memory_only=self.queue_only, ids=rows)
 
     def on_step(self, training: Training, output: StepOutput) -> None:
         """Follow the trained network, and put the keys of the step into the queue."""

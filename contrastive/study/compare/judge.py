@@ -260,9 +260,8 @@ def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
     if told and len(told) == len(able):
         gains[[*told]] = [more["mean"] for more in told.values()]
         spreads = [((more["high"] - more["low"]) / RANGE_IN_SDS) ** 2 for more in told.values()]
-        return Luck(
-            gains, mean(spreads), mean((doubt(len(told), n_points) * more["sd"]) ** 2 for more in told.values())
-        )
+        times = doubt(len(told), n_points)
+        return Luck(gains, mean(spreads), mean((times * more["sd"]) ** 2 for more in told.values()))
     return Luck(gains, search_sd(n_points, accuracy) ** 2, 0.0)
 
 
