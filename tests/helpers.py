@@ -221,6 +221,15 @@ def run_until_step(n: int, settings: Settings, path: Path, overrides: Sequence[s
             run_experiment(settings, path, overrides)
 
 
+def check_resumes(n: int, settings: Settings, path: Path, *, after: Settings | None = None) -> dict[str, Any]:
+    """A run stopped in place of its nth step goes on, with settings of its own, to what the whole one gives."""
+    result = run_experiment(settings, path / "whole")
+    run_until_step(n, settings, path / "cut")
+    run_experiment(after or settings, path / "cut")
+    check_same(path / "cut", path / "whole")
+    return result
+
+
 def write_finished(path: Path, *, config: Mapping[str, Any], environment: Mapping[str, Any], **result: Any) -> Path:
     """What reports read of a finished run, on top of the least that is sound."""
     path.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ def test_operations_apply_in_the_order_of_the_list():
     assert first != second, "the order is part of the augmentation"
 
 
-def test_size_is_passed_from_one_operation_to_the_next(composed):
+def test_size_is_passed_from_one_operation_to_the_next():
     augmentation = Compose(ops={"crop": RandomResizedCrop(size=8), "again": RandomCrop(size=16, padding=4)})
     assert augmentation.output_size(32, 32) == (16, 16)
     assert augmentation(pixels(4), generator("cpu", 0)).shape == (4, 3, 16, 16)
@@ -53,22 +53,12 @@ def test_size_is_passed_from_one_operation_to_the_next(composed):
     for refused in (too_large.output_size, lambda h, w: too_large.draw(1, h, w, generator("cpu", 0))):
         with pytest.raises(ConfigError, match=r"views of 8 × 8 pixels: try augmentation\.ops\.blur\.kernel_size=3"):
             refused(32, 32)
-    with pytest.raises(ConfigError, match=r"blur\.kernel_size=17 is too large for views of 8 × 8"):
-        build(composed(*TINY, "augmentation.ops.blur.kernel_size=17"))
 
 
 def test_no_operations_leave_images_as_they_are():
     x = pixels(4)
     assert torch.equal(Compose(ops={})(x, generator("cpu", 0)), x / 255)
     assert Compose(ops={"blur": None}) == Compose(ops={})
-
-
-def test_parameters_are_per_image_and_from_the_generator():
-    x = pixels(1).repeat(64, 1, 1, 1)
-    first, again, other = (SimCLR()(x, generator("cpu", seed)) for seed in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert len({image.numpy().tobytes() for image in first}) == 64
 
 
 def test_views_do_not_depend_on_the_number_of_processes(composed, monkeypatch):

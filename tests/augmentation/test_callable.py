@@ -17,10 +17,9 @@ from torchvision.transforms import v2
 from contrastive import pretrain
 from contrastive.augmentation.callable import PerImage
 from contrastive.errors import ConfigError
-from contrastive.experiment.run import run_experiment
 from contrastive.run.provenance import module_hashes
 from contrastive.seeding import generator
-from tests.helpers import ROOT, check_same, run_until_step
+from tests.helpers import ROOT, check_resumes
 
 PIPELINE = v2.Compose(
     [v2.RandomResizedCrop(6, antialias=True), v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0.4, 0.4, 0.1)]
@@ -173,10 +172,7 @@ def test_a_killed_run_goes_on_exactly_with_other_processes(composed, own_module,
     words = ["device=cpu", "dataset.size=8", "encoder.width=2", "epochs=2", "log_every=1", "evaluator=[]"]
     words += ["augmentation=callable", f"augmentation.transform={own_module}.transform", "checkpoint_every_minutes=0"]
     settings = [composed(*words, f"augmentation.workers={n}") for n in (0, 2)]
-    run_experiment(settings[0], tmp_path / "whole")
-    run_until_step(3, settings[0], tmp_path / "cut")
-    run_experiment(settings[1], tmp_path / "cut")
-    check_same(tmp_path / "cut", tmp_path / "whole")
+    check_resumes(3, settings[0], tmp_path, after=settings[1])
 
 
 def test_the_code_of_the_function_belongs_to_the_run(composed, own_module):

@@ -55,19 +55,6 @@ def test_a_vit_is_built_for_the_images_of_the_dataset(monkeypatch):
     assert sizes == [{"image_size": 48}, {}, {"image_size": 32}]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"name": "googlenet"}, "not a classification network of torchvision with a single output"),
-        ({"name": "squeezenet1_1"}, "no linear classifier"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_built_is_refused(options, message):
-    with pytest.raises(ConfigError, match=message):
-        torchvision_encoder(**options)
-
-
 def test_weights_that_cannot_be_downloaded_are_one_sentence(monkeypatch, tmp_path):
     def no_network(*_: object, **__: object) -> None:
         raise URLError("no network")

@@ -1,10 +1,8 @@
 """Projection heads."""
 
-import pytest
 import torch
 from torch import nn
 
-from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.head.mlp import MLP
 
@@ -50,16 +48,3 @@ def test_the_head_of_supcon_has_no_batch_norm():
     assert [head[0].out_features, head[2].out_features] == [2048, 128]
     assert head[0].bias is not None
     assert head[2].bias is not None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_layers": 1}, r"try head\.n_layers=2, or head=linear"),
-        ({"batch_norm": "last"}, r"hidden, all, none, got last: try head\.batch_norm=hidden"),
-        ({"hidden_dim": 0}, r"try head\.hidden_dim=128"),
-    ],
-)
-def test_an_argument_out_of_range_is_refused(arguments, message):
-    with pytest.raises(ConfigError, match=message):
-        MLP(in_dim=8, **arguments)

@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 
 
@@ -47,17 +46,3 @@ def test_cosine_equals_the_schedule_of_supcon(epochs, lr):
         assert lr * schedule(batch / batches, epochs) == pytest.approx(theirs, abs=1e-12)
     for epoch in range(10, epochs + 1):  # theirs changes once an epoch: equal where epochs meet
         assert lr * schedule(epoch, epochs) == pytest.approx(decayed(epoch), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("option", "example"),
-    [
-        ({"warmup_epochs": -1}, "schedule.warmup_epochs=10"),
-        ({"warmup_from": 1.5}, "schedule.warmup_from=0.02"),
-        ({"final": -0.1}, "schedule.final=0"),
-        ({"decay_from": "warm"}, "schedule.decay_from=warmup"),
-    ],
-)
-def test_an_argument_out_of_range_is_refused(option, example):
-    with pytest.raises(ConfigError, match=f"try {example}"):
-        make("schedule/cosine", **option)

@@ -60,14 +60,9 @@ def test_the_encoders_that_ship_are_accepted(name):
     check_encoder(make(f"encoder/{name}"), size=16)
 
 
-def test_a_frozen_parameter_is_accepted():
-    encoder = Pixels()
-    encoder.linear.weight.requires_grad_(False)
-    check_encoder(encoder)
-
-
-def test_the_encoder_is_not_changed():
+def test_an_encoder_with_a_frozen_parameter_is_accepted_and_not_changed():
     encoder = Pixels().eval()
+    encoder.linear.weight.requires_grad_(False)
     state = copy.deepcopy(encoder.state_dict())
     check_encoder(encoder)
     assert not encoder.training

@@ -1,53 +1,27 @@
-"""Accuracies over bias groups, from a CSV with names to every table that a user reads."""
+"""Accuracies over bias groups, from the names of the data to every table that a user reads."""
 
-import csv
 from collections import Counter
 from pathlib import Path
 from statistics import mean
 
-import numpy as np
 import pytest
-from PIL import Image
 
 import contrastive
 from contrastive.cli.report import main
+from contrastive.dataset.biased_digits import biased_digits
 from contrastive.experiment.run import run_experiment
 from contrastive.experiment.summary import finished
-from tests.helpers import compose_settings
-
-CLASSES, PLACES = ("landbird", "waterbird"), ("land", "water")
-
-
-def write_birds(folder: Path) -> Path:
-    """120 images of two classes, each mostly before a background of its own, and a table with words for both."""
-    rng, rows = np.random.default_rng(0), [("img_filename", "split", "y", "place")]
-    folder.mkdir()
-    for i in range(120):
-        split, label = ("train", "train", "val", "test")[i // 2 % 4], i % 2
-        place = label if rng.random() < (0.5 if split == "test" else 0.9) else 1 - label
-        image = rng.integers(0, 60, (12, 12, 3))
-        image[..., place] += 120
-        image[4:8, 4:8] += 60 * label
-        Image.fromarray(image.astype(np.uint8)).save(folder / f"{i}.png")
-        rows.append((f"{i}.png", split, CLASSES[label], PLACES[place]))
-    with (folder / "metadata.csv").open("w") as file:
-        csv.writer(file).writerows(rows)
-    return folder
+from tests.helpers import BARE, compose_settings
 
 
 @pytest.mark.slow
 def test_every_group_is_recorded_by_name_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_birds(tmp_path / "birds")
-    words = [
-        "dataset=image_folder", f"dataset.root={tmp_path}/birds", "dataset.table=metadata.csv", "dataset.size=12",
-        "encoder=resnet18_narrow", "encoder.width=2", "channels_last=false", "epochs=1", "batch_size=32", "device=cpu",
-        "evaluator=[knn,linear,bias_audit]", "evaluator.linear.max_iter=5",
-    ]  # fmt: skip
-    result = run_experiment(compose_settings(*words), tmp_path / "run")
+    words = ["dataset=biased_digits", "epochs=1", "evaluator=[knn,linear,bias_audit]", "evaluator.linear.max_iter=5"]
+    result = run_experiment(compose_settings(*BARE, *words), tmp_path / "run")
     (line,) = contrastive.runs(tmp_path / "run").to_dict("records")
-    rows = csv.DictReader((tmp_path / "birds/metadata.csv").open())
-    groups = result["audit"]["groups"]
-    n = Counter((row["y"], row["place"]) for row in rows if row["split"] == "test")
+    groups, data = result["audit"]["groups"], biased_digits(size=8)
+    pairs = zip(data.test.label.tolist(), data.test.bias.tolist(), strict=True)
+    n = Counter((data.classes[y], data.biases[b]) for y, b in pairs)
     assert {(group["class"], group["bias"]): group["n"] for group in groups} == n
     for name in ("knn", "linear"):
         accuracies, audit = [group["top1"][name] for group in groups], result["audit"][name]
@@ -59,7 +33,7 @@ def test_every_group_is_recorded_by_name_and_reported(tmp_path: Path, capsys: py
             assert line[f"{name}_{key}_top1"] == audit[f"{key}_top1"]
         for group in groups:
             assert line[f"{name}_top1/{group['class']}/{group['bias']}"] == group["top1"][name]
-    asked = ["linear_conflicting_top1", "knn_top1/waterbird/land"]
+    asked = ["linear_conflicting_top1", "knn_top1/3/red"]
     for columns, typed in ((["knn_top1", "knn_worst_group_top1"], []), (asked, ["--metric", *asked])):
         capsys.readouterr()
         assert main([str(tmp_path / "run"), *typed]) == 0

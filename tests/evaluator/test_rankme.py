@@ -10,16 +10,11 @@ from contrastive.types import Features
 from tests.helpers import feature_sets
 
 
-def rank_of(h: torch.Tensor) -> float:
-    test = Features(h, torch.arange(len(h)) % 4)
-    return RankMe()(feature_sets(test, test, test)).test[""]
-
-
 def test_equals_the_formula():
     values = torch.tensor([3.0, 2.0, 1.0])
-    h = torch.diag(values)
-    p = values / values.sum()
-    assert rank_of(h) == pytest.approx((-(p * p.log()).sum()).exp().item(), rel=1e-4)
+    test, p = Features(torch.diag(values), torch.arange(3)), values / values.sum()
+    expected = (-(p * p.log()).sum()).exp().item()
+    assert RankMe()(feature_sets(test, test, test)).test[""] == pytest.approx(expected, rel=1e-4)
 
 
 def of_spectrum(eigenvalues: torch.Tensor) -> FeatureSets:

@@ -11,7 +11,16 @@ from contrastive.experiment import run as run_module
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
 from contrastive.tracker.tensorboard import tensorboard_tag
-from tests.helpers import TINY, check_same, logged_lines, run_until_step, saved_weights
+from tests.helpers import (
+    BARE,
+    TINY,
+    TWO_STREAMS,
+    check_resumes,
+    check_same,
+    logged_lines,
+    run_until_step,
+    saved_weights,
+)
 
 PER_EPOCH = 1438 // 256
 
@@ -38,6 +47,14 @@ def test_resume_is_bit_exact(composed, tmp_path, extra):
             file.write('{"step": 7, "ep')  # torn: it is cut
         run_experiment(settings, path)
         check_same(path, tmp_path / "whole")
+
+
+TAUGHT = ["evaluator=[knn]", "precision=fp32", "teacher=ema", "head=predictor", "teacher.schedule=cosine"]
+
+
+@pytest.mark.parametrize("words", [TWO_STREAMS, [*BARE, *TAUGHT, "teacher.queue=100", "checkpoint_every_minutes=0"]])
+def test_two_batches_and_a_teacher_are_resumed_inside_an_epoch(composed, tmp_path, words):
+    check_resumes(8, composed(*words), tmp_path)
 
 
 @pytest.fixture

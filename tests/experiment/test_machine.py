@@ -1,6 +1,7 @@
-"""What a run asks of the machine: its GPU, the algorithms, the compiler, the number of threads."""
+"""What a run asks of the machine: its GPU, the algorithms, compiler and threads, and how long it takes."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -8,11 +9,20 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.experiment import build as building
-from contrastive.experiment import machine
+from contrastive.experiment import dry_run, machine
 from contrastive.experiment.build import build
-from contrastive.experiment.machine import busy_warning, choose_compile, pays_to_compile, set_threads, start_device
+from contrastive.experiment.dry_run import estimate
+from contrastive.experiment.machine import (
+    busy_warning,
+    choose_compile,
+    is_resident,
+    pays_to_compile,
+    set_threads,
+    start_device,
+)
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
+from contrastive.text import clock
 from contrastive.training.features import home
 from contrastive.training.precision import choose
 from contrastive.types import Shard
@@ -130,3 +140,30 @@ def test_resume_keeps_the_number_of_threads(composed, two_threads, tmp_path):
     assert set_threads(3, tmp_path, rerun=False).startswith("3 threads (it last ran with 1: metrics may differ")
     assert set_threads("auto", tmp_path, rerun=True) == "2 threads"
     assert set_threads(1, tmp_path / "new", rerun=False) == "1 thread"
+
+
+def test_images_stay_on_the_device_when_they_fit(composed, monkeypatch):
+    data = build(composed(*TINY)).data
+    assert is_resident(data, torch.device("cpu"), "auto")
+    monkeypatch.setattr("contrastive.experiment.machine.free_memory", lambda device: 2 * data.nbytes - 1)
+    assert not is_resident(data, torch.device("cpu"), "auto")
+    assert is_resident(data, torch.device("cpu"), True)
+
+
+def test_the_estimate_of_a_dry_run_by_hand(composed, monkeypatch):
+    """Ten epochs of 22 steps; kNN after each third epoch, and as linear before and after training."""
+    monkeypatch.setattr(dry_run, "first_steps", lambda experiment, n: (0.5, []))
+    monkeypatch.setattr(dry_run, "evaluation_seconds", lambda experiment: (4.0, {"knn": 2.0, "linear": 6.0}))
+    words = [word for word in TINY if "few_shot" not in word]
+    words += ["epochs=10", "batch_size=64", "evaluator=[knn,linear]", "evaluator.knn.every=3"]
+    text = estimate(build(composed(*words))).text
+    assert "10 epochs of 22 steps" in text
+    assert "3 of knn, 2.0 s each, features 4.0 s\n" in text
+    assert "before and after: features 4.0 s, knn 2.0 s, linear 6.0 s\n" in text
+    assert re.search(r"peak memory +\d+\.\d\d GiB", text)
+    rows = re.findall(r"^  (\w+(?: \w+)?) +(.+?) +(\d+) %", text, re.MULTILINE)
+    training, curve, evaluation = 10 * 22 * 0.5, 3 * (4 + 2), 2 * (4 + 2 + 6)
+    total = training + curve + evaluation
+    parts = {"training": training, "curve points": curve, "evaluation": evaluation, "together": total}
+    assert rows == [(name, clock(part), f"{100 * part / total:.0f}") for name, part in parts.items()]
+    assert [clock(s) for s in (4.06, 187, 7510)] == ["4.1 s", "3 min 07 s", "2 h 05 min"]

@@ -12,7 +12,6 @@ from omegaconf import OmegaConf
 
 from contrastive.config import CONFIGS
 from contrastive.config.identity import COMPONENTS
-from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 
 YAMLS = [path for group in COMPONENTS for path in sorted((CONFIGS / group).glob("*.yaml"))]
@@ -113,16 +112,3 @@ def test_a_variant_takes_the_rest_from_the_yaml_that_it_names():
     narrow, full = make("encoder/resnet18_narrow"), make("encoder/resnet18", width=8)
     assert narrow.dim == full.dim == 64
     assert [p.shape for p in narrow.parameters()] == [p.shape for p in full.parameters()]
-
-
-@pytest.mark.parametrize(
-    ("component", "overrides", "message"),
-    [
-        ("loss/nt_xen", {}, "there is no loss=nt_xen: did you mean loss=nt_xent"),
-        ("losses/nt_xent", {}, "groups are augmentation, average, dataset, .*loss"),
-        ("loss/nt_xent", {"temprature": 1}, "unexpected keyword argument .*temprature.*: try"),
-    ],
-)
-def test_unknown_names_and_values_are_refused_with_a_remedy(component, overrides, message):
-    with pytest.raises(ConfigError, match=message):
-        make(component, **overrides)

@@ -1,64 +1,18 @@
-"""Types and ranges of the settings."""
+"""Settings of a run, types of the arguments of components, and overrides that nothing reads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.errors import ConfigCompositionException
+from torch import Tensor
 
-from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, unused_overrides
+from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
+from contrastive.files import TYPED, misfit
 from tests.helpers import ROOT
-
-
-@pytest.mark.parametrize(
-    ("word", "advice"),
-    [
-        ("epochs=-1", "epochs=50"),
-        ("held_out=-1", "held_out=0"),
-        ("tau_plus=1.5", "tau_plus=0.1"),
-        ("temperature=0", "temperature=0.5"),
-        ("encoder.frozen=-1", "encoder.frozen=0.5"),
-        ("encoder.layer_decay=0", "encoder.layer_decay=0.75"),
-        ("loss.push=-1", "loss.push=4"),
-        ("views_forward=both", "views_forward=fused"),
-        ("sampler=bias_balance", "sampler=bias_balanced"),
-        ("precision=fp8", "precision=auto"),
-        ("resident=maybe", "resident=auto"),
-        ("batch_size=1", "batch_size=128"),
-        ("n_views=0", "n_views=2"),
-        ("log_every=0", "log_every=100"),
-        ("threads=99999999999999999999999", "threads=auto"),
-    ],
-)
-def test_value_out_of_range_is_refused_at_once(composed, word, advice):
-    with pytest.raises(ConfigError, match=rf"got .*try {advice}|leaves.*try {advice}"):
-        composed(word)
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("epochs=many", "epochs must be int, got many: try python train.py --help epochs"),
-        ("rerun=maybe", "rerun must be bool, got maybe: try python train.py --help rerun"),
-        ("epocs=3", "there is no setting epocs: did you mean epochs? try python train.py --help"),
-    ],
-)
-def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
-    with pytest.raises(ConfigCompositionException) as caught:
-        composed(word)
-    assert user_message(caught.value, words=[word]) == message
-
-
-@pytest.mark.parametrize(
-    ("words", "advice"),
-    [
-        (["noise_frac=0.3", "n_views=1"], "n_views=2"),
-        (["+surprise=1"], "--help"),
-    ],
-)
-def test_every_combination_rule_names_a_way_out(composed, words, advice):
-    with pytest.raises(ConfigError, match=f"try .*{advice}"):
-        composed(*words)
 
 
 def test_settings_are_those_that_their_own_config_yaml_gives(composed):
@@ -74,14 +28,41 @@ def test_settings_of_evaluators_not_chosen_are_dropped(composed):
     assert composed("evaluator=[]").evaluator == {}
 
 
-def test_an_evaluator_without_a_package_line_is_refused(composed):
-    with pytest.raises(ConfigError, match=r"# @package evaluator\.NAME"):
-        composed("+evaluator._target_=mine.RankMe")
-
-
 def test_overrides_that_nothing_reads_are_named():
     with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
         words = ["loss=nt_xent", "tau_plus=0.3", "temperature=0.2", "evaluator=[linear]", "evaluator.knn.k=3"]
         assert unused_overrides(compose("train", words), words) == ["tau_plus", "evaluator.knn.k"]
         words = ["loss=debiased_neg", "tau_plus=0.3", "evaluator.knn.k=3"]
         assert unused_overrides(compose("train", words), words) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        (True, bool, True), (1, bool, False), (True, int, False), (3, float, True), (True, float, False),
+        ("x", str, True), (None, int | None, True), ([1, 2.5], tuple[float, ...], True),
+        ((1, 2), tuple[float, float], True), ([1, 2, 3], tuple[float, float], False), ([1], Sequence[int], True),
+        ([1.5], list[int], False), ("x", float | Tensor, False), ("x", Path, True), ("x", Any, True),
+        (2**62, int, True), (10**20, int, False),  # larger than those of torch
+    ],
+)  # fmt: skip
+def test_types_by_hand(value, hint, expected):
+    assert (misfit(value, hint, TYPED) is None) is expected
+
+
+@pytest.mark.parametrize("line", ["undefined", "def f(:"])
+def test_a_module_of_ones_own_that_breaks_is_named_with_its_line(tmp_path, monkeypatch, line):
+    (tmp_path / "breaks.py").write_text(f"x = 1\n{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"Error: .*: try to mend .*/breaks\.py, line 2$"):
+        check_types({"_target_": "breaks.Mine"}, "loss")
+
+
+def sized(size: int = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
+    """Annotated as many people do."""
+
+
+def test_the_default_fits_whatever_the_annotation_says():
+    check_types({"_target_": f"{__name__}.sized", "size": None}, "dataset")
+    with pytest.raises(ConfigError, match=r"dataset\.size must be int, got many: try dataset\.size=null"):
+        check_types({"_target_": f"{__name__}.sized", "size": "many"}, "dataset")

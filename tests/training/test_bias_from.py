@@ -124,16 +124,6 @@ def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
         run_experiment(composed(*words, "loss=softcon", "bias_from=null"), tmp_path / "other")
 
 
-def test_what_makes_no_sense_is_refused(composed, biased_run):
-    for words, sentence in (
-        (["loss=softcon"], "try bias_from=RUN, or loss=bias_contrastive"),
-        (["loss=jtt"], "try bias_from=RUN"),
-        (["bias_as=errors"], "needs the run that it reads: try bias_from=RUN"),
-    ):
-        with pytest.raises(ConfigError, match=sentence):
-            build(composed(*COLORED, *words))
-
-
 def test_reports_tell_sources_apart_but_for_one_for_each_seed(tmp_path):
     for seed, weights in enumerate(("of a run", "of another")):
         for folder, source, read in (

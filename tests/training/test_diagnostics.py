@@ -1,8 +1,10 @@
 """Diagnostics of a batch, by hand."""
 
 import copy
+import itertools
 import math
 from dataclasses import replace
+from statistics import mean
 
 import pytest
 import torch
@@ -26,53 +28,38 @@ def test_contrastive_accuracy_by_hand():
     assert geometry(z)["top1"] == 75  # the last view is nearer to image 0
 
 
-def test_debiasing_diagnostics_by_hand():
-    z = torch.nn.functional.normalize(torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
-    label = torch.tensor([0, 0, 1, 1, 2, 2])
-    values = make("loss/nt_xent").diagnostics(z, label, None)
-    assert values["debiasing/false_negatives"] == pytest.approx(2 / 10)
-    weights, false, terms = 0.0, 0.0, []
-    for i in range(6):
-        for a in range(2):
-            e = {(j, b): float((z[i, a] @ z[j, b] / 0.5).exp()) for j in range(6) for b in range(2) if (j, b) != (i, a)}
-            total = sum(e.values())
-            weights += sum(v for (j, _), v in e.items() if j != i) / total
-            false += sum(v for (j, _), v in e.items() if j != i and label[j] == label[i]) / total
-            true = [v for (j, _), v in e.items() if label[j] != label[i]]
-            terms.append(torch.tensor(sum(true) / len(true)).log())
-    assert values["debiasing/gradient_on_false_negatives"].item() == pytest.approx(false / weights, rel=1e-4)
-    assert values["debiasing/negative_oracle"].item() == pytest.approx(torch.stack(terms).mean().item(), rel=1e-4)
-    assert (
-        values["debiasing/negative_error"]
-        == values["debiasing/negative_estimate"] - values["debiasing/negative_oracle"]
-    )
-    oracle = make("loss/nt_xent", drop_false_negatives=True).diagnostics(z, label, None)
-    assert oracle["debiasing/gradient_on_false_negatives"] == 0
-
-
-def test_the_positive_term_beside_its_oracle_by_hand():
+def test_both_terms_beside_their_oracles_by_hand():
     z = torch.nn.functional.normalize(torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
     label = torch.tensor([0, 0, 1, 1, 2, 3])  # the last two images have no other of their class
-    t, tau, n = 0.5, 0.3, 10
-    estimates, views, oracles = [], [], []
-    for i in range(4):
-        for a in range(2):
-            e = {(j, b): float((z[i, a] @ z[j, b] / t).exp()) for j in range(6) for b in range(2)}
-            mass = sum(v for (j, _), v in e.items() if j != i)
-            numerator = (mass + e[i, 1 - a] + e[i, a]) / (n + 2) - (1 - tau) * mass / n
-            estimates.append(torch.tensor(max(numerator, tau * float(torch.tensor(-1 / t).exp())) / tau).log())
-            views.append(torch.tensor(e[i, 1 - a]).log())
-            alike = [v for (j, _), v in e.items() if j != i and label[j] == label[i]]
-            oracles.append(torch.tensor(sum(alike) / len(alike)).log())
-    oracle = torch.stack(oracles).mean().item()
-    debiased = make("loss/debiased_pos", tau_plus=tau).diagnostics(z, label, None)
-    assert debiased["debiasing/positive_oracle"].item() == pytest.approx(oracle, rel=1e-4)
-    assert debiased["debiasing/positive_estimate"].item() == pytest.approx(
-        torch.stack(estimates).mean().item(), rel=1e-4
-    )
+    t, tau, n, weights, false = 0.5, 0.3, 10, 0.0, 0.0
+    negatives, views, estimates, positives = [], [], [], []
+    for i, a in itertools.product(range(6), range(2)):
+        e = {(j, b): float((z[i, a] @ z[j, b] / t).exp()) for j in range(6) for b in range(2)}
+        alike = [v for (j, _), v in e.items() if j != i and label[j] == label[i]]
+        others = [v for (j, _), v in e.items() if label[j] != label[i]]
+        mass, plus = sum(alike) + sum(others), e[i, 1 - a]
+        weights += mass / (mass + plus)
+        false += sum(alike) / (mass + plus)
+        negatives.append(math.log(mean(others)))
+        if alike:
+            views.append(math.log(plus))
+            numerator = (mass + plus + e[i, a]) / (n + 2) - (1 - tau) * mass / n
+            estimates.append(math.log(max(numerator, tau * math.exp(-1 / t)) / tau))
+            positives.append(math.log(mean(alike)))
     biased = make("loss/nt_xent").diagnostics(z, label, None)
-    expected = torch.stack(views).mean().item() - oracle
-    assert biased["debiasing/positive_error"].item() == pytest.approx(expected, rel=1e-4)
+    debiased = make("loss/debiased_pos", tau_plus=tau).diagnostics(z, label, None)
+    oracle = make("loss/nt_xent", drop_false_negatives=True).diagnostics(z, label, None)
+    for curves, name, expected in (
+        (biased, "false_negatives", 8 * 2 / (12 * 10)),
+        (biased, "gradient_on_false_negatives", false / weights),
+        (oracle, "gradient_on_false_negatives", 0),
+        (biased, "negative_oracle", mean(negatives)),
+        (biased, "negative_error", biased["debiasing/negative_estimate"].item() - mean(negatives)),
+        (debiased, "positive_oracle", mean(positives)),
+        (debiased, "positive_estimate", mean(estimates)),
+        (biased, "positive_error", mean(views) - mean(positives)),
+    ):
+        assert float(curves[f"debiasing/{name}"]) == pytest.approx(expected, rel=1e-4), name
 
 
 def test_a_combination_shows_both_of_its_estimates():

@@ -1,7 +1,5 @@
 """Which steps become a CUDA graph, and what cannot says so; tests/gpu/test_cuda_graphs.py has the steps."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
@@ -53,22 +51,9 @@ def test_auto_captures_no_code_of_the_user_and_says_what_to_type(capsys):
     assert choose_graphs(True, **own)
 
 
-HOOK = """
-from contrastive.training.hook import Hook
-
-
-class Cooling(Hook):
-    def on_epoch_start(self, training, epoch): ...
-"""
-
-
 @pytest.mark.parametrize("changes", [False, True])
-def test_auto_captures_no_step_that_a_hook_changes(composed, monkeypatch, tmp_path, changes):
-    (tmp_path / "cooling.py").write_text(HOOK)
-    monkeypatch.syspath_prepend(tmp_path)
+def test_auto_captures_no_step_that_a_hook_changes(composed, monkeypatch, changes):
     seen: list[object] = []
     monkeypatch.setattr(building, "choose_graphs", lambda *_, made_of, **__: seen.extend(made_of))
-    settings = composed(*TINY, "epochs=1")
-    node = {"_target_": "cooling.Cooling", "changes_training": changes}
-    build(replace(settings, hook={**settings.hook, "cooling": node}))
-    assert ("Cooling" in [type(part).__name__ for part in seen]) == changes
+    build(composed(*TINY, f"+hook.mine={{_target_:tests.training.test_hooks.Diary,changes_training:{changes}}}"))
+    assert ("Diary" in [type(part).__name__ for part in seen]) == changes

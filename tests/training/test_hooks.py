@@ -7,7 +7,7 @@ import signal
 import pytest
 import torch
 
-from contrastive import ConfigError, Hook, pretrain
+from contrastive import Hook
 from contrastive.config.identity import differences, identity
 from contrastive.evaluator.knn import KNN
 from contrastive.experiment import run as run_module
@@ -16,10 +16,9 @@ from contrastive.experiment.run import run_experiment
 from contrastive.training.loop import train
 from contrastive.training.step import TrainStep
 from tests.forked import at_call
-from tests.helpers import ROOT, TINY, logged_lines, run_named, run_until_step
+from tests.helpers import BARE, ROOT, run_named, run_until_step
 
-BARE = [word for word in TINY if "linear" not in word and "few" not in word]
-WORDS = [*BARE, "epochs=2", "evaluator=[knn]", "log_every=2", "checkpoint_every=1"]
+WORDS = [*BARE, "epochs=2", "evaluator=[knn]", "evaluator.knn.every=1", "log_every=2", "checkpoint_every=1"]
 N = 5  # steps of an epoch
 
 
@@ -154,32 +153,3 @@ def test_a_hook_that_changes_training_is_part_of_it(composed):
     }  # fmt: skip
     assert "hook.diary" in run_named(word) != run_named(word.replace("2.0", "3.0"))
     assert build(settings).hooks["diary"].scale == 2.0
-
-
-class NoHook:
-    """Lacks the base class."""
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        (f"+hook.mine={{_target_:{__name__}.NoHook}}", "try from contrastive.training.hook import Hook"),
-        (f"+hook.diary={{_target_:{__name__}.Diary,scale:fast}}", "hook.diary.scale must be float, got fast"),
-        (f"+hook._target_={__name__}.Diary", "try '# @package hook.NAME' as its first line"),
-    ],
-)
-def test_what_is_no_hook_is_one_sentence(composed, word, said):
-    with pytest.raises(ConfigError, match=said):
-        build(composed(*WORDS, word))
-
-
-def test_a_hook_is_chosen_from_python_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine/hook").mkdir(parents=True)
-    (tmp_path / "mine/hook/norm.yaml").write_text("# @package hook.norm\n_target_: norm_of_mine.Norm\n")
-    (tmp_path / "norm_of_mine.py").write_text(
-        "from contrastive import Hook\nclass Norm(Hook):\n"
-        "    def on_epoch(self, training): training.log({'weights/epoch': float(training.epoch)})\n"
-    )
-    result = pretrain(*BARE, "epochs=1", "evaluator=[knn]", hook=["norm"], config_dir="mine")
-    assert [line["weights/epoch"] for line in logged_lines(result.path) if "weights/epoch" in line] == [0.0]

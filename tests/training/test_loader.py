@@ -73,12 +73,6 @@ def test_noise_leaves_an_image_for_which_no_other_class_came_up():
     assert 20 < int(changed.sum()) < 100  # 64 draws find the one image of 250 in 23 % of all cases
 
 
-def test_noise_from_the_middle_of_an_epoch_is_that_of_the_whole_epoch():
-    loader = Loader(split(), batch_size=20, seed=0, noise_frac=0.5, blur_frac=0.5)
-    for mine, theirs in zip(loader.epoch(1, start=3), list(loader.epoch(1))[3:], strict=True):
-        assert torch.equal(mine.view1_source, theirs.view1_source)
-
-
 def test_blur_noise_blurs_the_source_of_view_1():
     noise = torch.randint(0, 256, (50, 3, 32, 32), dtype=torch.uint8)
     loader = Loader(Split(noise, torch.zeros(50).long()), batch_size=50, seed=0, blur_frac=1.0)

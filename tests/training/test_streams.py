@@ -6,13 +6,12 @@ import torch
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.make import make
-from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective
 from contrastive.training.step import TrainStep
 from contrastive.types import Shard
-from tests.helpers import TWO_STREAMS, check_same, run_until_step
+from tests.helpers import TWO_STREAMS
 from tests.training.test_loader import split
 
 
@@ -91,11 +90,3 @@ def test_second_batch_is_not_augmented_nor_projected(composed, monkeypatch):
 
 
 forward = TrainStep.forward
-
-
-def test_resume_is_bit_exact_with_two_batches(composed, tmp_path):
-    settings = composed(*TWO_STREAMS)
-    run_experiment(settings, tmp_path / "whole")
-    run_until_step(8, settings, tmp_path / "stopped")  # five steps an epoch
-    run_experiment(settings, tmp_path / "stopped")
-    check_same(tmp_path / "stopped", tmp_path / "whole")
