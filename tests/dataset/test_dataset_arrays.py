@@ -17,10 +17,9 @@ from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.splits import channel_stats, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.types import Data
-from tests.dataset.data import QUICK, contents, ran
+from tests.dataset.data import contents
 
 N, NAMES = 60, np.array(["ant", "bee", "cat"])
-SMALL = ["augmentation=intensity", *QUICK]
 
 
 def images(shape: tuple[int, ...] = (N, 8, 8, 5), dtype: type = np.uint16) -> np.ndarray:
@@ -49,6 +48,12 @@ def test_images_labels_and_a_fixed_test_split(files):
     pairs = zip(LABEL, images().transpose(0, 3, 1, 2), strict=True)
     assert sorted(contents(data.pretrain) + contents(data.test)) == sorted((y, -1, x.tobytes()) for y, x in pairs)
     assert (data.mean, data.std) == channel_stats(data.pretrain.image)
+    given = given_data((images(), NAMES[LABEL]), name="x")
+    assert (contents(data.pretrain), contents(data.test)) == (contents(given.pretrain), contents(given.test))
+    data = load(files, images="x.npy")
+    assert (len(data.pretrain), len(data.test), data.classes) == (54, 6, ())  # without labels a tenth is tested
+    with pytest.raises(ConfigError, match="test images and labels are an array each: try"):
+        load(files, images="x.npy", test_labels="y.npy")
 
 
 @pytest.mark.parametrize(
@@ -72,21 +77,6 @@ def test_a_second_start_reads_no_image(files, monkeypatch):
     first = load(files, images="x.npy", labels="y.npy")
     monkeypatch.setattr("contrastive.dataset.arrays.channel_stats", None)
     assert fingerprint(load(files, images="x.npy", labels="y.npy")) == fingerprint(first)
-
-
-def test_without_labels_a_tenth_is_tested(files):
-    data = load(files, images="x.npy")
-    assert (len(data.pretrain), len(data.test), data.classes) == (54, 6, ())
-
-
-def test_refusals(files):
-    for options, sentence in [
-        ({}, r"try dataset\.images=x\.npy dataset\.labels=y\.npy"),
-        ({"images": "no.npy"}, r"is no array of numpy .*try dataset\.images=FILE\.npy"),
-        ({"images": "x.npy", "test_labels": "y.npy"}, "test images and labels are an array each: try"),
-    ]:
-        with pytest.raises(ConfigError, match=sentence):
-            load(files, **options)
 
 
 def test_what_python_has():
@@ -181,6 +171,8 @@ def test_an_archive_has_the_splits_of_medmnist(files):
     assert torch.equal(data.probe_val.image, torch.from_numpy(parts["val"][0])[:, None])
     assert data.found is not None and data.found.splits["val"] == {"0": 3, "1": 3, "2": 3}
     assert "images are uint8, 8 x 8 pixels of 1 channel" in str(data.found)
+    other = given_data({**parts, "val": medmnist(9, 3)}, name="med")
+    assert fingerprint(given_data(parts, name="med")) != fingerprint(other)  # other validation images
     np.savez(files / "other.npz", a=parts["train"][0], b=LABEL)
     with pytest.raises(ConfigError, match=r"other.npz holds a, b: try numpy.save of each"):
         load(files, images="other.npz")
@@ -207,24 +199,3 @@ def test_a_file_that_is_no_array_is_one_sentence(files, content):
         with pytest.raises(ConfigError, match=r"odd\.npy is no array of numpy \(.+\): try dataset\.\w+=FILE") as said:
             load(files, **options)
         assert "allow_pickle" not in str(said.value) or "unsafely" not in str(said.value)
-
-
-@pytest.mark.slow
-def test_a_run_of_arrays_is_one_of_given_data(files, monkeypatch):
-    """The same images by file and from Python: the same figures."""
-    monkeypatch.chdir(files)
-    ran("dataset=arrays", "dataset.images=x.npy", "dataset.labels=y.npy", *SMALL, cwd=files)
-    given = (images(), NAMES[LABEL])
-    words = [word for word in SMALL if word != "hydra.run.dir=run"]
-    result = contrastive.pretrain(*words, "threads=1", "hydra.run.dir=given", data=given)
-    assert result.test == contrastive.Result(files / "run").test
-    encoder, transform = result.encoder()
-    assert encoder(transform(torch.from_numpy(images().transpose(0, 3, 1, 2)))).shape == (N, encoder.dim)
-    with pytest.raises(ConfigError, match="names other data than those given"):
-        contrastive.pretrain("dataset=digits", data=given)
-
-
-def test_other_validation_images_are_other_data():
-    parts = {"train": medmnist(30, 0), "test": medmnist(12, 2)}
-    hashes = {fingerprint(given_data({**parts, "val": medmnist(9, seed)}, name="x")) for seed in (1, 1, 3)}
-    assert len(hashes) == 2

@@ -1,74 +1,94 @@
-"""Named splits, channel statistics and the fingerprint."""
+"""What holds for the named splits of any data, whatever their labels; channel statistics and the fingerprint."""
 
 from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from contrastive.dataset.digits import digits
-from contrastive.dataset.splits import channel_stats, fingerprint, first_per_class, long_tail, name_splits
+from contrastive.dataset.splits import (
+    channel_stats,
+    fingerprint,
+    first_per_class,
+    judged_on_training,
+    long_tail,
+    name_splits,
+)
 from contrastive.errors import ConfigError
 from contrastive.types import LEVELS, Data, Split
 
-
-def split(n: int, *, n_classes: int = 2) -> Split:
-    return Split(torch.arange(n * 3, dtype=torch.uint8).view(n, 3, 1, 1), torch.arange(n) % n_classes)
+LABELS = st.lists(st.integers(-1, 2), min_size=12, max_size=60).filter(lambda x: all(x.count(c) > 3 for c in range(3)))
 
 
-def named(train: Split, test: Split) -> Data:
-    return name_splits(train, test, classes=("ant", "bee"), hold_out=False, stats=((0.5,) * 3, (0.5,) * 3))
+def of(label: list[int]) -> Split:
+    """Images of one pixel, each of the value of three times its place."""
+    return Split(torch.arange(len(label) * 3).view(-1, 3, 1, 1).to(torch.uint8), torch.tensor(label).long())
+
+
+def named(label: list[int], test: tuple[int, ...] = (0, 1, 2), *, hold_out: bool = False) -> Data:
+    stats = ((0.5,) * 3, (0.5,) * 3)
+    return name_splits(of(label), of([*test]), classes=("ant", "bee", "cat"), hold_out=hold_out, stats=stats)
+
+
+def places(split: Split) -> list[int]:
+    return [value // 3 for value in split.image[:, 0, 0, 0].tolist()]
+
+
+@settings(max_examples=40, deadline=None)
+@given(LABELS, st.booleans(), st.integers(0, 2))
+def test_validation_and_held_out_images_are_a_tenth_of_each_class_of_the_training_images(label, hold_out, draw):
+    tenth, data = [max(1, round(label.count(c) / 10)) for c in range(3)], named(label, hold_out=hold_out)
+    probe, val = data.pretrain.select(data.probe_train), data.probe_val
+    assert sorted(places(probe) + places(val)) == [i for i, c in enumerate(label) if c >= 0]
+    assert [int((val.label == c).sum()) for c in range(3)] == tenth
+    assert (set(places(val)) <= set(places(data.pretrain))) != hold_out
+    assert data.nbytes == 3 * len(label) + 9  # every image once
+    judged = judged_on_training(named(label), draw)
+    assert sorted(places(judged.test) + places(judged.pretrain)) == list(range(len(label)))
+    assert [int((judged.test.label == c).sum()) for c in range(3)] == tenth
 
 
 @pytest.mark.parametrize("dtype", LEVELS, ids=str)
 def test_channel_stats_equal_mean_and_standard_deviation(dtype):
     image = torch.randint(0, LEVELS[dtype], (50, 5, 4, 4)).to(dtype)
-    mean, std = channel_stats(image)
     scaled = image.double() / (LEVELS[dtype] - 1)
-    assert mean == pytest.approx(scaled.mean((0, 2, 3)).tolist())
-    assert std == pytest.approx(scaled.std((0, 2, 3), correction=0).tolist())
+    expected = scaled.mean((0, 2, 3)), scaled.std((0, 2, 3), correction=0)
+    assert [list(x) for x in channel_stats(image)] == [pytest.approx(x.tolist()) for x in expected]
 
 
-def test_hold_out_leaves_the_validation_images_out():
-    whole, held_out = (digits(size=8, hold_out=hold_out) for hold_out in (False, True))
-    assert len(held_out.pretrain) == len(whole.pretrain) - len(whole.probe_val)
-    assert whole.nbytes == held_out.nbytes == 1797 * 3 * 8 * 8  # every image once
-    assert torch.equal(held_out.probe_val.image, whole.probe_val.image)
-    assert torch.equal(held_out.pretrain.image[held_out.probe_train], whole.pretrain.image[whole.probe_train])
-
-
-def test_fingerprint_depends_on_images_labels_and_biases():
-    data = named(split(8), split(4))
-    assert fingerprint(data) == fingerprint(named(split(8), split(4)))
+def test_fingerprint_depends_on_images_labels_biases_and_the_draw_of_held_out_images():
+    data = named([0, 1, 2] * 8)
+    assert fingerprint(data) == fingerprint(named([0, 1, 2] * 8))
     image, label = data.test.image.clone(), data.test.label.clone()
     image[0, 0] += 1
     label[0] = 1
     changed = [Split(image, data.test.label), Split(data.test.image, label), replace(data.test, bias=label)]
-    assert len({fingerprint(data), *(fingerprint(replace(data, test=test)) for test in changed)}) == 4
+    others = [*(replace(data, test=test) for test in changed), *(judged_on_training(data, draw) for draw in (0, 1))]
+    assert len({fingerprint(data), *map(fingerprint, others)}) == 6
     assert fingerprint(replace(data, digest="known")) == "known"  # which the dataset supplies
 
 
-def test_splits_too_small_are_refused():
-    with pytest.raises(ConfigError, match="class bee has fewer than two labeled training images"):
-        named(split(3), split(2))
-    with pytest.raises(ConfigError, match="test split is empty"):
-        named(split(8), split(0))
+def test_the_first_images_of_each_class_are_taken_and_a_long_tail_falls_in_equal_ratios():
+    some = of([1, 0, 1, 1, -1, 0, 0])
+    assert places(first_per_class(some, 2)) == [0, 1, 2, 4, 5]
+    assert len(first_per_class(some, None)) == len(long_tail(some, None)) == 7
+    many = of([0] * 120 + [1] * 100 + [2] * 130 + [-1] * 7)
+    for imbalance, counts in ((25, [100, 20, 4, 7]), (1, [100, 100, 100, 7])):
+        tail = long_tail(many, imbalance).label
+        assert [int((tail == c).sum()) for c in (0, 1, 2, -1)] == counts
 
 
-def test_the_first_images_of_each_class_are_taken_in_order():
-    label = torch.tensor([1, 0, 1, 1, -1, 0, 0])
-    image = torch.arange(7, dtype=torch.uint8).view(7, 1, 1, 1).expand(7, 3, 2, 2)
-    assert first_per_class(Split(image, label), 2).image[:, 0, 0, 0].tolist() == [0, 1, 2, 4, 5]
-    assert len(first_per_class(Split(image, label), None)) == 7
-    with pytest.raises(ConfigError, match=r"per_class=500"):
-        first_per_class(Split(image, label), 1)
-
-
-def test_a_long_tail_falls_in_equal_ratios_from_the_smallest_class():
-    label = torch.cat([torch.full((n,), c) for c, n in enumerate((120, 100, 130))] + [torch.full((7,), -1)])
-    split = Split(torch.zeros(len(label), 3, 1, 1, dtype=torch.uint8), label)
-    tail = long_tail(split, 25).label
-    assert [int((tail == c).sum()) for c in (0, 1, 2, -1)] == [100, 20, 4, 7]
-    assert [int((long_tail(split, 1).label == c).sum()) for c in (0, 1, 2)] == [100, 100, 100]
-    assert len(long_tail(split, None)) == len(split)
-    with pytest.raises(ConfigError, match=r"dataset\.imbalance must be at least 1, got 0\.5: try"):
-        long_tail(split, 0.5)
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: named([0, 0, 1, 2, 2]), "class bee has fewer than two labeled training images"),
+        (lambda: named([0, 1, 2] * 4, ()), "test split is empty"),
+        (lambda: first_per_class(of([0, 1]), 1), r"per_class=500"),
+        (lambda: long_tail(of([0, 1]), 0.5), r"dataset\.imbalance must be at least 1, got 0\.5: try"),
+        (lambda: judged_on_training(replace(named([0, 1, 2] * 4), classes=()), 0), "try held_out=null"),
+    ],
+)
+def test_splits_that_cannot_be_are_refused(call, said):
+    with pytest.raises(ConfigError, match=said):
+        call()

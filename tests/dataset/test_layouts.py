@@ -82,11 +82,6 @@ def pets(base: Path) -> None:
     write(base, "images", "annotations/trimaps")
 
 
-def hugging_face(base: Path) -> None:
-    write(base, "x", n=10)
-    text(base, "metadata.csv", "file_name,label", *(f"x/x_{i}.jpg,{i % 2}" for i in range(10)))
-
-
 def wilds(base: Path) -> None:
     write(base, "train", n=12)
     splits = ["train"] * 4 + ["id_val"] * 2 + ["id_test"] * 2 + ["val"] * 2 + ["test"] * 2
@@ -114,11 +109,6 @@ LAYOUTS: dict[str, tuple[Any, str, dict[str, Any], dict[str, int], int, str]] = 
     "ILSVRC": (ilsvrc, "ILSVRC/Data/CLS-LOC/train", {}, {"train": 8, "test": 2}, 2, "a fixed fifth"),
     "MVTec": (mvtec, "bottle", {}, {"train": 5, "test": 10}, 0, "not used: ground_truth/"),
     "CUB-200": (birds, "", {}, {"train": 8, "test": 2}, 2, "CUB_200_2011/images/"),
-    "Hugging Face": (
-        hugging_face, "",
-        {"table": "metadata.csv", "columns": {"path": "file_name", "label": "label", "split": None, "bias": None}},
-        {"train": 8, "test": 2}, 2, "a fixed fifth",
-    ),
     "WILDS": (wilds, "", WILDS, {"train": 4, "val": 2, "test": 2}, 2, "left out: 2, of the split id_val"),
 }  # fmt: skip
 

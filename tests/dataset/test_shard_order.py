@@ -17,11 +17,6 @@ def test_a_permutation_is_a_bijection_of_every_n():
         assert np.array_equal(np.sort(rows), np.arange(n)), n
 
 
-def test_a_permutation_depends_on_every_part_of_its_key():
-    orders = {tuple(Order(50, *key).rows(0, 50).tolist()) for key in [(0, 1), (1, 1), (0, 2), (0,)]}
-    assert len(orders) == 4
-
-
 def test_neighbors_are_not_neighbors_in_the_order():
     """Of uniform draws, the mean distance of neighbors is n / 3 and the correlation of row and place 0."""
     n = 100_003
@@ -34,13 +29,13 @@ def test_neighbors_are_not_neighbors_in_the_order():
 @pytest.mark.parametrize("n", [1, 3, 16, 100, 1024, 1500])
 def test_any_part_of_an_order_is_that_of_the_whole(n):
     whole = Order(n, 0, "order", 3).rows(0, n)
-    assert whole.sort().values.tolist() == list(range(n))
     for start, stop in {(0, 1), (n // 3, n // 2 + 1), (n - 1, n), (n // 2, n)}:
         assert torch.equal(Order(n, 0, "order", 3).rows(start, stop), whole[start:stop])
 
 
-def test_the_order_is_pinned():
+def test_the_order_depends_on_every_part_of_its_key_and_is_pinned():
     """A run goes on with the order that it began with: another digest needs another `ORDER`."""
+    assert len({tuple(Order(50, *key).rows(0, 50).tolist()) for key in [(0, 1), (1, 1), (0, 2), (0,)]}) == 4
     rows = Order(1000, 0, "order", 1).rows(0, 1000)
     assert hashlib.sha256(rows.numpy().tobytes()).hexdigest()[:16] == "623fd2ec2e3d29f0"
 

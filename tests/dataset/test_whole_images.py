@@ -174,7 +174,6 @@ def test_two_processes_see_the_views_of_one(tmp_path):
     data = ["dataset=shards", f"dataset.root={root}", "dataset.size=12", f"dataset.frame={FRAME}", "batch_size=12"]
     for n in (1, 2):
         ran(*RECIPE, *data, "epochs=1", f"devices={n}", f"hydra.run.dir={tmp_path}/{n}", cwd=tmp_path)
-    one, two = (
-        [line["train/loss"] for line in logged_lines(tmp_path / f"{n}") if "train/loss" in line] for n in (1, 2)
-    )
+    key = "train/loss"
+    one, two = ([line[key] for line in logged_lines(tmp_path / n) if key in line] for n in "12")
     assert len(one) == 112 // 12 and two == pytest.approx(one, rel=1e-3)
