@@ -68,22 +68,6 @@ def test_a_batch_without_negatives_costs_nothing():
     assert make("loss/nt_xent", drop_false_negatives=True)(z, one_class).item() == 0
 
 
-@pytest.mark.parametrize("aggregation", ["loss_combination", "pos_grouping"])
-@pytest.mark.parametrize("t", [0.005, 0.01, 0.07, 0.5])
-@pytest.mark.parametrize("name", NAMES)
-def test_finite_in_float32_at_any_temperature(name, t, aggregation):
-    near = torch.ones(8, 2, 4) + 1e-3 * embeddings(8, 2, 4, dtype=torch.float32)
-    opposed = torch.ones(8, 2, 4) * torch.tensor([1.0, -1.0])[None, :, None]
-    for z in (embeddings(8, 2, dtype=torch.float32), near, opposed, embeddings(2, 2, dtype=torch.float32)):
-        for drop in (False, True):
-            z = z.detach().clone().requires_grad_()
-            loss = make(f"loss/{name}", temperature=t, aggregation=aggregation, drop_false_negatives=drop)
-            value = loss(z, torch.arange(len(z)) % 2)
-            value.backward()
-            assert value.isfinite()
-            assert z.grad.isfinite().all()
-
-
 def test_an_estimate_above_zero_and_below_its_floor_is_reported_too():
     x = torch.tensor([1.0, 0.0], dtype=torch.float64)
     opposite = torch.stack([torch.stack([x, x]), torch.stack([-x, -x])])
@@ -95,29 +79,6 @@ def test_an_estimate_above_zero_and_below_its_floor_is_reported_too():
     assert 0 < (4 * tau_plus - 2) * 2 * math.exp(2) + 2 * (math.exp(-2) + math.exp(2)) < 8 * tau_plus * math.exp(-2)
     positives = make("loss/debiased_pos", temperature=0.5, tau_plus=tau_plus)
     assert positives.diagnostics(one_flipped, None, None)["pairs/clamped"] == 0.25
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "said"),
-    [
-        ("loss/nt_xent", {"temperature": 0}, "try temperature="),
-        ("loss/debiased_neg", {"tau_plus": 1.5}, "try tau_plus="),
-        ("loss/debiased_pos", {"tau_plus": 0}, "try tau_plus="),
-        ("loss/debiased_pos", {"semantics": "both"}, "try loss.semantics=paper"),
-        ("loss/debiased_neg", {"aggregation": "sum"}, "try loss.aggregation="),
-        ("loss/rince", {"temperature": 0.005, "q": 1.0}, "try temperature="),
-        ("loss/soft_supcon", {"weights": [[1, 2]]}, r"try loss\.weights="),
-        ("loss/soft_supcon", {"weights": [[1, -1], [-1, 1]]}, r"try loss\.weights="),
-        ("regularizer/lnl", {"weight": -1.0}, r"try weight=0\.01"),
-        ("regularizer/fairkl", {"momentum": 1.0}, "try momentum=0.9"),
-        ("regularizer/fairkl", {"variance_floor": 0.0}, "try variance_floor=0.001"),
-        ("regularizer/fairkl", {"semantics": "literal"}, "try semantics=released"),
-        ("loss/triplet", {"push": 4}, r"loss\.push .* try loss=nt_xent"),
-    ],
-)
-def test_arguments_out_of_range_are_refused(name, arguments, said):
-    with pytest.raises(ConfigError, match=said):
-        make(name, **arguments)
 
 
 def test_a_learned_temperature_is_set_on_the_finished_loss() -> None:
@@ -137,24 +98,12 @@ def test_what_a_loss_cannot_take_is_refused_with_a_way_out():
         (SupCon(), (z, label.repeat_interleave(2)), "one label for each image"),
         (make("loss/large_margin_softmax"), (z, label), "set_weight"),
         (lnl, (z, label, label), "prepare"),
-        (
-            SupCon(),
-            (z, ["cat", "dog", "cat", "owl"]),
-            r"a tensor of whole numbers .*, got list: try .* label=torch\.tensor",
-        ),
-        (
-            NTXent(),
-            (z[:, 0].numpy(), z[:, 1].numpy()),
-            r"must be tensors, got ndarray: try loss\(torch\.tensor\(z0\), ",
-        ),
+        (SupCon(), (z, ["cat", "dog", "cat", "owl"]), r"got list: try .* label=torch\.tensor"),
+        (NTXent(), (z[:, 0].numpy(), z[:, 1].numpy()), r"got ndarray: try loss\(torch\.tensor\(z0\), "),
         (NTXent(), (z[:, :1],), r"compares 2 views of an image, got 1: try loss\(z0, z1\)$"),
         (NTXent(drop_false_negatives=True), (z,), r"needs the label of every image: try loss\(z0, z1, label=label\)$"),
         (GroupDRO(), (z, label), r"needs the bias label of every image: try loss\(z0, z1, bias=bias\)$"),
-        (
-            make("loss/nt_xent", aggregation="pos_grouping"),
-            (embeddings(4, 3),),
-            "try loss.aggregation=loss_combination$",
-        ),
+        (NTXent(aggregation="pos_grouping"), (embeddings(4, 3),), "try loss.aggregation=loss_combination$"),
         (make("loss/debiased_pos", **released), (embeddings(4, 3),), "try loss.semantics=paper, or loss.aggregation="),
     ):
         with pytest.raises(ConfigError, match=said):

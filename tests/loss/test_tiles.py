@@ -1,27 +1,28 @@
 """The tiled path against the dense one, and slices of anchors against the whole batch."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 
 from contrastive.experiment.make import make
-from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
+from contrastive.loss.base import Loss
 from contrastive.pairs.pairs import Pairs
 from contrastive.testing.loss import in_tiles, inputs, prepared
 from contrastive.types import Shard
 from tests.helpers import TERMS
 
-PER_ANCHOR = [
-    name
-    for group, name in TERMS
-    if group == "loss" and isinstance(make(f"{group}/{name}"), SelfSupervisedLoss | SupervisedContrastiveLoss)
-]
 
-
-def value_and_gradient(loss: Loss, *batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def value_and_gradient(loss: Callable[..., torch.Tensor], *batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     z, label, bias = batch
     z = z.clone().requires_grad_()
     value = loss(z, label, bias)
     return value.detach(), torch.autograd.grad(value, z)[0]
+
+
+def mean_over_shards(loss: Loss, *batch: torch.Tensor) -> torch.Tensor:
+    return torch.stack([loss(*batch, Shard(rank, 3).of(12)) for rank in range(3)]).mean()
 
 
 @pytest.fixture
@@ -37,36 +38,17 @@ def no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_matrix")
-@pytest.mark.parametrize("name", PER_ANCHOR)
-@pytest.mark.parametrize("temperature", [0.01, 0.1, 0.5])  # tiles are safe in float32 from 0.025 on
-def test_tiles_equal_the_matrix(name, temperature):
-    z, label, bias = inputs(11, 2)
-    loss = prepared(make(f"loss/{name}"), label, bias)
-    loss.temperature = temperature
-    tiled = in_tiles(loss)
-    wide, narrow = (z, label, bias), (z.float(), label, bias)
-    torch.testing.assert_close(
-        value_and_gradient(tiled, *wide), value_and_gradient(loss, *wide), rtol=1e-10, atol=1e-12
-    )
-    rounding = 5e-5 if name in ("rince", "sigmoid") else 1e-6  # their values are in the thousands at t = 0.01
-    torch.testing.assert_close(
-        value_and_gradient(tiled.float(), *narrow),
-        value_and_gradient(loss.float(), *narrow),
-        rtol=rounding,
-        atol=5e-6,
-    )
-
-
-@pytest.mark.usefixtures("no_matrix")
-@pytest.mark.parametrize("views", [2, 3])
+@pytest.mark.parametrize(("views", "temperature"), [(2, 0.01), (2, 0.1), (3, 0.5)])  # safe in float32 from 0.025 on
 @pytest.mark.parametrize(("group", "name"), TERMS)
-def test_the_mean_over_shards_is_the_loss_of_the_whole_batch(group, name, views):
-    term = make(f"{group}/{name}")
+def test_tiles_and_shards_of_anchors_give_the_value_of_the_matrix(group, name, views, temperature):
     z, label, bias = inputs(12, views)
-    loss = prepared(term, label, bias)
+    loss = prepared(make(f"{group}/{name}"), label, bias)
+    loss.temperature = temperature
     whole = value_and_gradient(loss, z, label, bias)
     for variant in (loss, in_tiles(loss)):
-        free = z.clone().requires_grad_()
-        values = [variant(free, label, bias, Shard(rank, 3).of(12)) for rank in range(3)]
-        mean = torch.stack(values).mean()
-        torch.testing.assert_close((mean.detach(), torch.autograd.grad(mean, free)[0]), whole, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(value_and_gradient(variant, z, label, bias), whole, rtol=1e-10, atol=1e-12)
+        mean = value_and_gradient(partial(mean_over_shards, variant), z, label, bias)
+        torch.testing.assert_close(mean, whole, rtol=1e-10, atol=1e-12)
+    narrow = [value_and_gradient(each.float(), z.float(), label, bias) for each in (in_tiles(loss), loss)]
+    rounding = 5e-5 if name in ("rince", "sigmoid") else 1e-6  # their values are in the thousands at t = 0.01
+    torch.testing.assert_close(*narrow, rtol=rounding, atol=5e-6)

@@ -1,4 +1,4 @@
-"""Losses under torch.func, and their second derivatives: right, or an error."""
+"""loss.push of any contrastive loss; losses under torch.func, and their second derivatives: right, or an error."""
 
 import copy
 from collections.abc import Callable
@@ -10,14 +10,25 @@ import torch.distributed as dist
 from torch import Tensor
 
 from contrastive import NTXent
+from contrastive.config.reference import option_files, target_of
+from contrastive.config.targets import load_target
 from contrastive.experiment.make import make
 from contrastive.gathering import _Gather
+from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.pairs import pairs
 from contrastive.pairs.tiles import Tiling
-from tests.loss.test_push import LABEL, OPTIONS, PUSHED, embeddings
 
-BIAS = torch.tensor([0, 0, 1, 1, 2, 2])
+LABEL, BIAS = torch.tensor([0, 1, 0, 2, 1, 2]), torch.tensor([0, 0, 1, 1, 2, 2])
+PUSHED = [
+    name for name in option_files("loss")
+    if issubclass(load_target(target_of("loss", name)), SelfSupervisedLoss | SupervisedContrastiveLoss)
+]  # fmt: skip
+OPTIONS = {"soft_supcon": {"weights": [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]}}
 TILES = Tiling(max_dense_pairs=1, chunk_pairs=30, tile=5)
+
+
+def embeddings() -> Tensor:
+    return torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
 
 
 def value(name: str, push: float) -> Callable[[Tensor], Tensor]:
@@ -28,6 +39,17 @@ def value(name: str, push: float) -> Callable[[Tensor], Tensor]:
 
 def gradient(f: Callable[[Tensor], Tensor], z: Tensor, **options: bool) -> Tensor:
     return torch.autograd.grad(f(z), z, **options)[0]
+
+
+@pytest.mark.parametrize("name", PUSHED)
+def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> None:
+    """The value stays, and each unit of push adds the same gradient."""
+    z = embeddings()
+    values, gradients = zip(*((f(z), gradient(f, z)) for f in (value(name, push) for push in (1, 2, 4))), strict=True)
+    step = gradients[1] - gradients[0]
+    assert step.abs().max() > 1e-6
+    torch.testing.assert_close(gradients[2] - gradients[0], 3 * step)
+    assert values[0] == values[1] == values[2]
 
 
 @pytest.mark.parametrize("name", PUSHED)

@@ -182,33 +182,6 @@ def test_softcon_weighs_positives_of_the_other_source(arguments: dict) -> None:
     torch.testing.assert_close(value, torch.stack(values).mean())
 
 
-def test_running_means_of_sogclr_are_of_one_source_each() -> None:
-    rows, gamma = torch.tensor([9, 3, 5, 1, 0, 7]), 0.9
-    losses = [contrastive.SogCLR(gamma=gamma), contrastive.SogCLR(gamma=gamma)]
-    for loss in losses:
-        loss.log_mean = torch.full((10,), -torch.inf).double()
-    u: dict[tuple[int, int], Tensor] = {}
-    for step in range(3):
-        z = torch.randn(B, 2, D, generator=torch.Generator().manual_seed(step), dtype=torch.float64).requires_grad_()
-        expected = []
-        for source, direction in enumerate(explicit.anchors(z, LABEL, BIAS, 1, by_class=False, across="both")):
-            for row, a in zip(rows.tolist(), direction, strict=True):
-                g = a.s[a.negative].exp().mean()
-                mean = g.detach() if step == 0 else (1 - gamma) * u[source, row] + gamma * g.detach()
-                u[source, row] = mean
-                expected.append(mean.log() + (g - g.detach()) / mean - a.plus)
-        values = [
-            losses[0](z[:, 0], z[:, 1], across="first", index=rows),
-            losses[1](z[:, 1], z[:, 0], across="first", index=rows),
-        ]
-        for loss in losses:
-            loss.after_step(contrastive.gather)
-        found = value_and_gradients(torch.stack(values).mean(), [z])
-        torch.testing.assert_close(found, value_and_gradients(torch.stack(expected).mean(), [z]))
-    for source, loss in enumerate(losses):
-        torch.testing.assert_close(loss.log_mean[rows].exp(), torch.stack([u[source, r] for r in rows.tolist()]))
-
-
 @pytest.mark.parametrize("name", ["sogclr", "glofnd"])
 def test_a_number_for_each_image_beside_ids_and_keys(name: str) -> None:
     """Ids that are all different change nothing; the anchors of both directions against keys share the number."""
