@@ -1,10 +1,9 @@
-"""Kills, signals and damaged files: nothing is lost, and nothing is taken for what it is not."""
+"""Kills and signals: nothing is lost. What damage does to files is in test_run_directory.py."""
 
 import functools
 import json
 import os
 import random
-import shutil
 import signal
 import threading
 import time
@@ -16,8 +15,6 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
-from contrastive import load_encoder
-from contrastive.errors import ConfigError
 from contrastive.evaluator.knn import KNN
 from contrastive.run.directory import RunDirectory
 from contrastive.training.step import TrainStep
@@ -91,6 +88,18 @@ def kill_in_rename(n: int) -> None:
     at_call(Path, "replace", n, kill_me)
 
 
+def strike_while_writing(signum: int) -> None:
+    """Send the signal in a step of the second epoch, while a thread has yet to finish the first checkpoint."""
+    released = threading.Event()
+
+    def strike() -> None:
+        kill(signum)
+        threading.Timer(0.5, released.set).start()
+
+    at_call(Path, "replace", 3, released.wait)
+    at_call(TrainStep, "__call__", 7, strike)
+
+
 MOMENTS = {
     "the second step": functools.partial(kill_at, TrainStep, "__call__", 1),
     "a step of the last epoch": functools.partial(kill_at, TrainStep, "__call__", 8),
@@ -100,6 +109,7 @@ MOMENTS = {
     "between both renames of a checkpoint": functools.partial(kill_in_rename, 5),
     "the encoder": functools.partial(kill_in_rename, 7),
     "the last rename": functools.partial(kill_in_rename, 8),
+    "a checkpoint that a thread is writing": functools.partial(strike_while_writing, signal.SIGKILL),
 }
 
 
@@ -135,26 +145,6 @@ def test_kills_at_random_moments_between_batches_too(whole, tmp_path):
         moment = functools.partial(kill_after, rng.uniform(0.3, 1.0))
         n_kills += run(tmp_path, "checkpoint_every_minutes=0", fault=moment) == -signal.SIGPROF
     assert n_kills > 0
-    assert run(tmp_path) == 0
-    assert_same(tmp_path / "run", whole)
-
-
-def strike_while_writing(signum: int) -> None:
-    """Send the signal in a step of the second epoch, while a thread has yet to finish the first checkpoint."""
-    released = threading.Event()
-
-    def strike() -> None:
-        kill(signum)
-        threading.Timer(0.5, released.set).start()
-
-    at_call(Path, "replace", 3, released.wait)
-    at_call(TrainStep, "__call__", 7, strike)
-
-
-def test_a_run_killed_while_its_checkpoint_is_written(whole, tmp_path):
-    fault = functools.partial(strike_while_writing, signal.SIGKILL)
-    assert run(tmp_path, fault=fault) == -signal.SIGKILL
-    assert [path.suffix for path in (tmp_path / "run/checkpoints").iterdir()] == [".part"]
     assert run(tmp_path) == 0
     assert_same(tmp_path / "run", whole)
 
@@ -202,96 +192,6 @@ def test_a_signal_saves_a_checkpoint(whole, tmp_path, name):
     assert_same(tmp_path / "run", whole)
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory) -> Path:
-    """A run with both checkpoints, killed in its last evaluation."""
-    folder = tmp_path_factory.mktemp("killed")
-    assert run(folder, fault=MOMENTS["the last evaluation"]) == -signal.SIGKILL
-    return folder / "run"
-
-
-@pytest.fixture
-def interrupted(killed, tmp_path) -> Path:
-    """A copy of `killed`."""
-    return shutil.copytree(killed, tmp_path / "run")
-
-
-def flip(path: Path) -> None:
-    """Change four bytes of the largest tensor's part of a file."""
-    content = bytearray(path.read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 4] = bytes(byte ^ 0xFF for byte in content[middle : middle + 4])
-    path.write_bytes(content)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize("damage", [pytest.param(flip, marks=pytest.mark.smoke), cut, empty, Path.unlink])
-def test_a_damaged_checkpoint_is_replaced_by_the_one_before(whole, interrupted, damage):
-    damage(interrupted / "checkpoints/last.pt")
-    assert run(interrupted.parent) == 0
-    assert "continuing from previous.pt" in (interrupted.parent / "said.txt").read_text()
-    assert_same(interrupted, whole)
-
-
-def refusal(folder: Path, *words: str) -> str:
-    """What the program says when it refuses: one sentence."""
-    assert run(folder, *words) == 2
-    said = (folder / "said.txt").read_text().strip()
-    assert len(said.splitlines()) == 1, said
-    return said
-
-
-class Trap:
-    """Writes a file where the program runs when it is unpickled."""
-
-    def __reduce__(self):
-        return os.system, ("touch EVIL",)
-
-
-def replace_by_program(path: Path) -> None:
-    torch.save({"encoder": Trap()}, path)
-
-
-@pytest.mark.parametrize("damage", [flip, cut, replace_by_program])
-def test_two_damaged_checkpoints_are_one_sentence(interrupted, damage):
-    for name in ("last.pt", "previous.pt"):
-        damage(interrupted / "checkpoints" / name)
-    assert "try rerun=true" in refusal(interrupted.parent)
-    assert not (interrupted.parent / "EVIL").exists()
-
-
-def test_lost_lines_of_the_log_are_computed_again_or_refused(whole, interrupted):
-    log = interrupted / "metrics.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(lines[:-1]))
-    assert run(interrupted.parent) == 0  # previous.pt counts fewer lines
-    assert_same(interrupted, whole)
-    (interrupted / "result.json").unlink()
-    log.unlink()
-    assert "metrics.jsonl, which has 0" in refusal(interrupted.parent)
-
-
-def test_a_damaged_result_and_damaged_weights_are_written_again(whole, tmp_path):
-    """From the checkpoint; weights when the result, which holds their hash, was removed."""
-    copy = Path(shutil.copytree(whole, tmp_path / "run"))
-    (copy / "result.json").write_text((copy / "result.json").read_text().replace('"knn_top1": ', '"knn_top1": 1', 1))
-    assert run(tmp_path) == 0
-    assert_same(copy, whole)
-    flip(copy / "encoder.safetensors")
-    with pytest.raises(ConfigError, match=r"remove result\.json beside it"):
-        load_encoder(copy)
-    (copy / "result.json").unlink()
-    assert run(tmp_path) == 0
-    assert_same(copy, whole)
-
-
 @pytest.mark.parametrize("threads", [(1, 2), (2, 1)])
 def test_a_run_goes_on_with_the_threads_it_was_started_with(tmp_path, threads):
     before, after = threads
@@ -312,20 +212,6 @@ def test_frequency_of_logs_and_checkpoints_changes_nothing(whole, tmp_path):
     assert all(torch.equal(actual[key], expected[key]) for key in expected)
     results = [without_time(json.loads((path / "result.json").read_text())) for path in (tmp_path / "run", whole)]
     assert results[0]["test"] == results[1]["test"] and results[0]["val"] == results[1]["val"]
-
-
-def test_the_second_of_two_processes_names_the_first(tmp_path):
-    first = Program(*WORDS, "epochs=200", cwd=tmp_path)
-    while not (tmp_path / "run/config.yaml").exists():
-        time.sleep(0.1)
-    (tmp_path / "second").mkdir()
-    second = Program(*WORDS[:-1], "epochs=200", f"hydra.run.dir={tmp_path}/run", cwd=tmp_path / "second")
-    assert second.wait() == 2
-    assert f"pid {first.process.pid} on {os.uname().nodename}" in second.said
-    first.send(signal.SIGKILL)
-    first.wait()
-    third = Program(*WORDS, "epochs=200", cwd=tmp_path, fault=MOMENTS["the second step"])
-    assert third.wait() == -signal.SIGKILL  # it was let in
 
 
 def test_a_killed_sweep_ends_with_every_row_once(tmp_path):

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,12 +16,12 @@ from contrastive.experiment.summary import show_finished
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.directory import open_run, run_files
-from contrastive.run.files import read_config, read_environment, read_result
-from contrastive.run.log import Logs, missing_lines
+from contrastive.run.files import read_environment, read_result
 from contrastive.run.provenance import code_record
 from contrastive.run.run import done_already, read_run
 from contrastive.run.weights import save_weights
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG
+from tests.run.test_weights import Command
 
 ENVIRONMENT = {
     "command": "c", "device": "d", "precision": "p", "torch": "t", "commit": "x", "code": "1", "data": "2",
@@ -64,6 +65,15 @@ def test_a_read_only_directory_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_directory_that_is_open_is_opened_by_no_other(tmp_path):
+    with (
+        opened(tmp_path),
+        pytest.raises(ConfigError, match=rf"another process \(pid {os.getpid()} on"),
+        opened(tmp_path),
+    ):
+        pass
+
+
 def test_other_arithmetic_is_said(tmp_path, capsys):
     keys = ("processor", "precision", "torch", "compile", "cudnn_benchmark", "deterministic")
     for value in ("one", "one", "other"):
@@ -104,21 +114,7 @@ def saved_step(path):
     return torch.load(path, weights_only=True)["step"]
 
 
-def test_a_run_goes_on_while_its_checkpoint_is_written(tmp_path, gate):
-    last = tmp_path / "checkpoints/last.pt"
-    with opened(tmp_path) as run:
-        run.save(STATE)
-        run.log(2, 2.0, {"x": 2.0})
-        assert not last.exists()
-        gate.set()
-        run.wait()
-        assert saved_step(last) == 1
-        assert run.writer.seconds > 0
-    with opened(tmp_path) as run:
-        assert run.state["logs"]["lines"] == 0  # as it was at the call
-
-
-def test_the_next_checkpoint_waits_and_so_does_the_result(tmp_path, gate):
+def test_a_run_goes_on_while_its_checkpoint_is_written_and_the_next_and_the_result_wait(tmp_path, gate):
     last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
     seen = []
 
@@ -128,24 +124,68 @@ def test_the_next_checkpoint_waits_and_so_does_the_result(tmp_path, gate):
 
     with opened(tmp_path) as run:
         run.save(STATE)
+        run.log(2, 2.0, {"x": 2.0})
+        assert not last.exists()
         threading.Timer(0.2, gate.set).start()
         run.save({**STATE, "step": 2})
         assert saved_step(last) == 1
+        assert torch.load(last, weights_only=True)["logs"]["lines"] == 0  # as it was at the call
+        assert run.writer.seconds > 0
         gate.set()
         run.finish(RESULT, write_after_both)
     assert seen == [(1, 2)]
 
 
-def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(tmp_path, capsys):
+def flip(path):
+    """Change four bytes of the largest tensor's part of a file."""
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4] = bytes(byte ^ 0xFF for byte in content[middle : middle + 4])
+    path.write_bytes(content)
+
+
+def change_log(old, new):
+    """Of the last line, which the newest checkpoint alone counts."""
+
+    def change(path):
+        log = path.parents[1] / "metrics.jsonl"
+        head, _, tail = log.read_text().rpartition(old)
+        log.write_text(head + new + tail)
+
+    return change
+
+
+DAMAGES = {
+    "flip": flip,
+    "cut": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "empty": lambda path: path.write_bytes(b""),
+    "remove": Path.unlink,
+    "program": lambda path: torch.save({"encoder": Command(os.system, "touch EVIL")}, path),
+    "edited log": change_log("1.5", "1.4"),
+    "lost line": change_log("\n", ""),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_checkpoint_before_takes_the_place_of_a_damaged_one_and_two_are_a_sentence(
+    tmp_path, capsys, monkeypatch, damage
+):
+    monkeypatch.chdir(tmp_path)
     last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
     for step in (1, 2):
         with opened(tmp_path) as run:
-            run.save({**STATE, "step": step})
-    last.write_bytes(last.read_bytes()[:-100])
+            run.log(step, 1.0, {"x": 1.5})
+            run.save({**STATE, "step": step, "weights": torch.ones(5000)})
+    DAMAGES[damage](last)
     with opened(tmp_path) as run:
         assert run.state["step"] == saved_step(last) == 1
         assert not previous.exists()  # the next checkpoint must not put the damaged one here
-    assert "last.pt is damaged or of another version: continuing from previous.pt" in capsys.readouterr().out
+    assert ": continuing from previous.pt" in capsys.readouterr().out
+    for path in (last, previous):
+        path.write_bytes(b"damaged, too")
+    with pytest.raises(ConfigError, match=r"no checkpoint can be used .*: try rerun=true"):
+        interrupt(tmp_path)
+    assert not (tmp_path / "EVIL").exists()
 
 
 @pytest.mark.parametrize("key", ["config", "data"])
@@ -281,13 +321,8 @@ def test_run_state_of_every_kind(tmp_path):
     assert read_run(run).kind == "finished"
     assert read_run(run).result == read_result(run)
     edited = (run / "result.json").read_text().replace("1.0", "2.0")  # its checksum is that of another figure
-    for content in (
-        "{",
-        edited,
-        *(json.dumps({**RESULT, key: 1}) for key in ("test", "log", "made_by", "weights", "correct")),
-    ):
-        (run / "result.json").write_text(content)
-        assert read_run(run).kind == "resumable"
+    (run / "result.json").write_text(edited)
+    assert read_run(run).kind == "resumable"
     (run / "checkpoints/last.pt").unlink()
     assert read_run(run).kind == "damaged"
     assert "result.json is damaged: try rerun=true" in read_run(run).reason
@@ -367,30 +402,3 @@ def test_a_finished_run_says_how_to_add_evaluators(composed, tmp_path, capsys):
         assert "is done already" in said and ("Not computed yet" in said) == (missing is not None)
         assert missing is None or f"contrastive evaluate {tmp_path} 'evaluator=[{missing}]'" in said
         assert show_finished(composed(*words, "epochs=3"), tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\xff\xfe",
-        b"a: [",
-        json.dumps({**SOUND_CONFIG, "encoder": {"width": 2}}).encode(),
-        json.dumps({**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}}).encode(),
-    ],
-)
-def test_what_is_no_configuration_is_one_sentence(tmp_path, content):
-    (tmp_path / "config.yaml").write_bytes(content)
-    with pytest.raises(ConfigError, match=r"config.yaml is missing or damaged: try rerun=true"):
-        read_config(tmp_path)
-
-
-def test_a_line_of_the_log_that_was_edited_is_noticed(tmp_path):
-    logs = Logs(tmp_path, None)
-    for step in range(3):
-        logs.add(step, 0.0, {"train/loss": 1.5})
-    position = logs.flush()
-    assert missing_lines(tmp_path, position) == ""
-    log = tmp_path / "metrics.jsonl"
-    log.write_text(log.read_text().replace("1.5", "1.4", 1))
-    assert "changed since" in missing_lines(tmp_path, position)

@@ -12,6 +12,7 @@ from contrastive.files import file_hash, misfit
 from contrastive.run.checkpoint import content_hash
 from contrastive.run.files import (
     ENCODER,
+    read_config,
     read_environment,
     read_evaluations,
     read_result,
@@ -19,12 +20,7 @@ from contrastive.run.files import (
     write_result,
 )
 from contrastive.run.log import read_points
-from tests.helpers import (
-    CONTIGUOUS,
-    SOUND_ENVIRONMENT,
-    compose_settings,
-    run_until_step,
-)
+from tests.helpers import CONTIGUOUS, SOUND_CONFIG, SOUND_ENVIRONMENT, compose_settings, run_until_step
 
 PER_IMAGE = [
     "dataset=biased_digits", "dataset.rho=0.9", "dataset.size=8", "encoder.width=8", "encoder.kernel_size=3",
@@ -86,19 +82,23 @@ def test_what_is_not_as_a_run_wrote_it_is_no_result_and_no_evaluation(tmp_path):
     assert read_result(tmp_path) is None and not read_evaluations(tmp_path)
 
 
-def test_an_environment_that_no_run_wrote_is_one_sentence(tmp_path):
-    (tmp_path / "environment.json").write_text(json.dumps({**SOUND_ENVIRONMENT, "earlier": [3]}))
-    with pytest.raises(ConfigError, match=r"environment\.json is missing or damaged: try rerun=true"):
-        read_environment(tmp_path)
-
-
 @pytest.mark.parametrize(
-    "line", ["3", "{}", '{"step": 1}', '{"step": 1, "epoch": "x"}', '{"step": 1, "epoch": 1, "a": {}}', "{"]
-)
-def test_a_line_of_the_log_that_no_run_wrote_is_one_sentence(tmp_path, line):
-    (tmp_path / "metrics.jsonl").write_text(line + "\n")
-    with pytest.raises(ConfigError, match=r"is damaged .*: try the command of the run again"):
-        read_points(tmp_path)
+    ("name", "read", "content"),
+    [
+        ("environment.json", read_environment, json.dumps({**SOUND_ENVIRONMENT, "earlier": [3]})),
+        *(("config.yaml", read_config, text) for text in (
+            "", "\0", "a: [", json.dumps({**SOUND_CONFIG, "encoder": {"width": 2}}),
+            json.dumps({**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}}),
+        )),
+        *(("metrics.jsonl", read_points, f"{line}\n") for line in (
+            "3", "{}", '{"step": 1}', '{"step": 1, "epoch": "x"}', '{"step": 1, "epoch": 1, "a": {}}', "{",
+        )),
+    ],
+)  # fmt: skip
+def test_a_file_that_no_run_wrote_is_one_sentence(tmp_path, name, read, content):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigError, match=rf"{name} is (missing or )?damaged.*: try (rerun=true|the command)"):
+        read(tmp_path)
 
 
 def test_the_state_of_another_number_of_images(tmp_path):
