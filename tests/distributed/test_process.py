@@ -10,7 +10,6 @@ from torch import nn
 
 from contrastive.distributed.batch_norm import convert_batch_norm, views_apart
 from contrastive.distributed.process import (
-    all_reduce_sum,
     any_process,
     average_gradients,
     broadcast_from_main,
@@ -26,9 +25,8 @@ from contrastive.experiment.make import make
 from contrastive.gathering import gather
 from contrastive.seeding import generator
 from contrastive.training.features import extract
-from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Data, Split
-from tests.helpers import TERMS, TINY, encoded
+from tests.helpers import TINY, encoded
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,69 +47,8 @@ def batch():
     return Split(image, torch.arange(N) % 3, bias, torch.eye(4)[bias], mistaken=bias == 0)
 
 
-class Tiny(nn.Module):
-    """An encoder of 3 × 8 × 8 pixels, with or without BatchNorm."""
-
-    dim = 6
-
-    def __init__(self, norm: bool) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Flatten(), nn.Linear(192, 8), nn.BatchNorm1d(8) if norm else nn.Identity(), nn.Tanh(), nn.Linear(8, 6)
-        )
-
-    def forward(self, x):
-        return self.layers(x)
-
-
-def gradients(group, name, norm):
-    """Value and every parameter's gradient of one term on the same batch, however many processes share it."""
-    torch.manual_seed(0)
-    data = batch()
-    encoder, head = Tiny(norm).double(), nn.Linear(6, 5).double()
-    loss, regularizer = make("loss/nt_xent"), None
-    if group == "loss":
-        loss = make(f"{group}/{name}")
-    else:
-        regularizer = make(f"{group}/{name}")
-    dims = {"n_classes": 3, "feature_dim": 6, "projection_dim": 5}
-    objective = Objective(loss, regularizer, train=data, **dims).double()
-    if world_size() > 1:
-        convert_batch_norm(encoder)
-    local = shard().of(N)
-    views = torch.stack([data.image, data.image.flip(3)]).double() / 255
-    x = views[:, local].flatten(0, 1)
-    h = encoder(x)
-    h, z = (value.unflatten(0, (2, N // world_size())).transpose(0, 1) for value in (h, head(h)))
-    outputs = {"features": h, "projections": z}
-    embedded = Embedded(outputs, data.label[local], data.bias[local])
-    value = objective(embedded)
-    value.backward()
-    parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]
-    average_gradients(parameters)
-    return all_reduce_sum(value.detach()) / world_size(), [p.grad for p in parameters]
-
-
 def named(key):
     return lambda text: f"{key}: {text}"
-
-
-def every_term():
-    return {(group, name, norm): gradients(group, name, norm) for group, name in TERMS for norm in (False, True)}
-
-
-@pytest.mark.smoke
-def test_losses_and_gradients_of_two_processes_equal_one(together):
-    alone, shared = every_term(), together(every_term)
-    assert len(alone) == 2 * len(TERMS)
-    for key, (value, expected) in alone.items():
-        assert any(g is not None and g.abs().max() > 1e-8 for g in expected), key
-        for result in shared:
-            torch.testing.assert_close(result[key][0], value, rtol=1e-9, atol=1e-12, msg=named(key))
-            for mine, theirs in zip(result[key][1], expected, strict=True):
-                assert (mine is None) == (theirs is None), key
-                if mine is not None:
-                    torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=named(key))
 
 
 def normalized(dtype, n_views, backend=None):
