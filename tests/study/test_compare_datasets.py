@@ -176,11 +176,3 @@ def test_verify_finds_what_was_changed(whole, tmp_path, capsys, change, said):
     (tmp_path / "all.json").write_text(json.dumps(changed))
     assert main([str(tmp_path)]) == 1
     assert said in capsys.readouterr().err
-
-
-def test_a_damaged_record_is_one_sentence(whole, tmp_path):
-    record = copy.deepcopy(whole[1])
-    record["datasets"]["mnist"]["rows"] = 3
-    (tmp_path / "all.json").write_text(json.dumps(record))
-    with pytest.raises(ConfigError, match=r"all\.json is damaged or of an older version \(datasets\.mnist\.rows\)"):
-        check_folder(tmp_path)

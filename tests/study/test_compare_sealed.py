@@ -92,19 +92,6 @@ def test_an_edit_while_it_runs_stops_it_and_is_another_comparison_afterwards(tmp
     assert "--config-dir mine`" in page.read_text()
 
 
-@pytest.mark.slow
-def test_code_that_lies_in_the_folder_of_a_comparison_is_never_imported(tmp_path):
-    words = ["loss=nt_xent,debiased_pos", *SMALL, "--jobs", "1"]
-    assert module("compare", *words, cwd=tmp_path).returncode == 0
-    (base,) = (file.parent for file in tmp_path.glob("outputs/compare/*/plan.json"))
-    for folder in (base, base / "code"):
-        folder.mkdir(exist_ok=True)
-        (folder / "sklearn.py").write_text(f"open({str(tmp_path / 'EVIL')!r}, 'w')\n")
-    next(base.rglob("result.json")).unlink()
-    assert module("compare", *words, cwd=tmp_path).returncode == 0
-    assert not (tmp_path / "EVIL").exists()
-
-
 @pytest.mark.parametrize("place", ["*/plan.json", "looks/digits-a+b-*.json", "*/search=1/a/points.json"])
 @pytest.mark.parametrize("content", ["", "\0", "null", "{}", '[[1], "x"]', '{"made_of": 1, "data": {}}'])
 def test_what_a_comparison_wrote_down_is_a_sentence_where_it_is_damaged(searched, place, content):
