@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/python
 TABLE  ?=
-RESULTS = $(wildcard studies/*/record.json)
+RESULTS = $(filter-out studies/archive/%,$(wildcard studies/*/record.json studies/*/*.json.xz))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo doctor test test-all pytest quick lint bench reproduce-table results-page generate docs tensorboard clean

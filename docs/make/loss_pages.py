@@ -32,7 +32,6 @@ from contrastive.report.record import read_record
 from contrastive.report.statistics import paired_estimate
 from contrastive.run.figures import lower_is_better
 from contrastive.study.compare.outcome import AS_IT_COMES
-from contrastive.study.render.files import RECORD
 from contrastive.text import clock, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -102,8 +101,8 @@ def references() -> dict[str, str]:
 @cache
 def records() -> tuple[Record, ...]:
     """The committed records with figures on test images; a search has none. What is archived is on no page."""
-    files = sorted(STUDIES.glob(f"*/{RECORD}"))
-    found = (r for file in files if (r := read_record(file)) is not None)
+    files = (path for path in sorted(STUDIES.glob("*/*.json*")) if path.parent.name != "archive")
+    found = ({**r, "page": file.parent.name} for file in files if (r := read_record(file)) is not None)
     return tuple(r for r in found if not all(metric.startswith("val.") for metric in r["metrics"]))
 
 
@@ -263,7 +262,7 @@ def claims_text_of(name: str) -> str:
             if rows & {claim["better"], claim["worse"]} and claim["effect"] is not None:
                 metric = record["metrics"][claim["metric"]]
                 cells = (claim_text(claim), metric, f"**{claim['verdict']}**", interval_text(claim), str(claim["n"]),
-                         f"[{record['table']}]({page_of(record['table'], '../')})")  # fmt: skip
+                         f"[{record['table']}]({page_of(record['page'], '../')})")  # fmt: skip
                 lines.append("| " + " | ".join(cells) + " |")
     head = ["| claim | metric | verdict | effect [95 % interval] | seeds | table |", "|---|---|---|---|---|---|"]
     method = "[How claims are judged](../../studies/method.md#claims)"
@@ -293,14 +292,14 @@ def where(record: Record, up: str) -> str:
     minutes = clock(60 * mean(run["minutes"] for run in runs))
     return (
         f"{settings['dataset']}; {settings['encoder']}; {settings['epochs']} epochs, "
-        f"batch {settings['batch_size']}; {minutes} a run. [Page]({page_of(record['table'], up)}), "
+        f"batch {settings['batch_size']}; {minutes} a run. [Page]({page_of(record['page'], up)}), "
         f"[command]({up}commands.md#{record['table']})."
     )
 
 
-def page_of(table: str, up: str) -> str:
+def page_of(study: str, up: str) -> str:
     """The page of a study, from a page of docs/ that lies as deep as `up` says."""
-    return f"{up}../studies/{table}/README.md"
+    return f"{up}../studies/{study}/README.md"
 
 
 def rows_table(record: Record, rows: list[Row], up: str, *, bold: bool = True) -> str:
@@ -346,7 +345,7 @@ def searched(record: Record, row: Row, up: str) -> str:
     """The table that chose a row's settings; `no` where they were given."""
     if "comparison" in record:
         has_searched = record["comparison"]["plan"]["budget"] > 1 and not row["name"].endswith(AS_IT_COMES)
-        return f"[yes]({page_of(record['table'], up)})" if has_searched else "no"
+        return f"[yes]({page_of(record['page'], up)})" if has_searched else "no"
     by, but = SEARCHED.get(record["table"], (None, None))
     if by is None or (but and but in row["name"]):
         return "no"
@@ -368,7 +367,7 @@ def commands() -> str:
         commits = ", ".join(dict.fromkeys(own["commit"][:12] for own in record["environments"] if own["commit"]))
         parts += [
             f"## {record['title']} {{ #{record['table']} }}",
-            f"Computed at commit {commits}; [its page]({page_of(record['table'], '')}).",
+            f"Computed at commit {commits}; [its page]({page_of(record['page'], '')}).",
             code(table_command(record), "sh"),
         ]
         for row in rows:

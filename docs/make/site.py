@@ -45,8 +45,8 @@ def settings_reference() -> str:
 
 def whole_page(source: Path) -> str:
     """A page; below that of a study its tables, verdicts and protocol, which follow from its record."""
-    path, text = source.with_name(comparison.RECORD), source.read_text()
-    if not path.exists():
+    path, text = next(source.parent.glob(f"{comparison.RECORD}*"), None), source.read_text()
+    if path is None:
         return text
     sys.path.append(str(ROOT / "scripts"))
     from tables import page as table

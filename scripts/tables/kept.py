@@ -16,7 +16,7 @@ from tables.spec import STUDIES, Table, read_table, table_paths
 def study_records() -> dict[str, Path]:
     """{study: its record}, also of those in studies/archive."""
     found = record_files(STUDIES)
-    return {path.parent.name if path.name == RECORD else path.name.partition(".")[0]: path for path in found}
+    return {path.parent.name if path.name.startswith(RECORD) else path.name.partition(".")[0]: path for path in found}
 
 
 def check_tables(paths: list[Path]) -> tuple[int, list[str]]:
@@ -40,7 +40,7 @@ def table_of(path: Path) -> dict[str, Any] | None:
 
 def reword(paths: list[Path]) -> int:
     """Update the words of kept tables from their YAML: title, note, headings, sources and claims. Runs and metrics do
-    not change; verdicts are computed again.
+    not change; verdicts are computed again. Compressed ones are left as they are: `xz -d` unpacks one.
 
     Returns:
         1 if the rows of a table are no longer those of its YAML, else 0.
