@@ -28,6 +28,12 @@ def golden() -> dict[str, Any]:
     return cases
 
 
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without the charting library, which takes seconds to bundle."""
+    monkeypatch.setattr(pytest.importorskip("contrastive.report.charts"), "javascript", lambda: "")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests that fork first: autograd refuses to run in a fork once it has started threads of its own."""
     items.sort(key=lambda item: item.path.stem not in ("test_process", "test_gather"))

@@ -39,6 +39,7 @@ from tests import forked
 from tests.forked import ROOT
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}  # a tiny network is faster on one
+ANYWHERE = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
 # For encoders of width 2 to 6: on CPUs without AVX-512 the backward pass of torch 2.15 writes past its memory in a
 # 1 × 1 convolution of stride 2 from so few channels in the other layout. That of digits is this one.
 CONTIGUOUS = "channels_last=false"
@@ -101,7 +102,7 @@ def _composed(overrides: tuple[str, ...]) -> Settings:
 def program(*words: str, cwd: Path = ROOT, env: Mapping[str, str] = ONE_THREAD) -> "subprocess.CompletedProcess[str]":
     """Run train.py as a user does, but for Python's imports, which are done already unless joblib starts processes."""
     if "-m" in words and "hydra/launcher=basic" not in words:  # which joblib cannot do from a fork
-        return fresh_program(*words, cwd=cwd, env=env)
+        return python(str(ROOT / "train.py"), *words, cwd=cwd, env=env)
     return forked.run([str(ROOT / "train.py"), *words], cwd=cwd, env=env)
 
 
@@ -110,19 +111,24 @@ def module(name: str, *words: str, cwd: Path = ROOT) -> "subprocess.CompletedPro
     return forked.run(["-m", "contrastive", name, *words], cwd=cwd, env=ONE_THREAD)
 
 
-def fresh_program(
-    *words: str, cwd: Path = ROOT, env: Mapping[str, str] = ONE_THREAD
-) -> "subprocess.CompletedProcess[str]":
-    """Run train.py as a user does, from the first import on, which takes seconds."""
-    command = [sys.executable, str(ROOT / "train.py"), *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+def python(*words: str, cwd: Path, env: Mapping[str, str] = ANYWHERE) -> "subprocess.CompletedProcess[str]":
+    """python WORDS from the first import on, which takes seconds."""
+    return subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=600, env=env)
 
 
 def started(*words: str, cwd: Path, **options: Any) -> "subprocess.Popen[str]":
     """train.py in a process that may start others, as a user starts it: while it runs."""
-    command, env = [sys.executable, str(ROOT / "train.py"), *words], {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(ROOT / "train.py"), *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=cwd, env=env, text=True, **pipes, **options)
+    return subprocess.Popen(command, cwd=cwd, env=ANYWHERE, text=True, **pipes, **options)
+
+
+def write_files(root: Path, files: Mapping[str, str]) -> Path:
+    """{name: text} below a folder, with the folders between."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
 
 
 def logged_lines(path: Path) -> list[dict[str, Any]]:

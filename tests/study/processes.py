@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.helpers import ONE_THREAD, ROOT
+from tests.helpers import ANYWHERE
 
 
 @contextmanager
 def comparing(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
     """A comparison in a folder, which prints to said.txt; killed with all its processes where it has not ended."""
     command = [sys.executable, "-m", "contrastive", "compare", *words]
-    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
     with (folder / "said.txt").open("w") as said:
         process = subprocess.Popen(
-            command, cwd=folder, env=env, start_new_session=True, stdout=said, stderr=subprocess.STDOUT, text=True
+            command, cwd=folder, env=ANYWHERE, start_new_session=True, stdout=said, stderr=subprocess.STDOUT, text=True
         )
     try:
         yield process

@@ -9,7 +9,7 @@ from PIL import Image
 
 import contrastive
 from contrastive.study.render.files import check_folder
-from tests.helpers import CONTIGUOUS, fresh_program, module
+from tests.helpers import CONTIGUOUS, module, program
 from tests.study.processes import kill_at
 
 SMALL = [
@@ -101,7 +101,7 @@ def test_killed_between_and_in_batches_of_a_model_it_proposes_the_same(tmp_path)
 @pytest.mark.slow
 def test_hydra_and_python_give_the_same_verdict(compared, tmp_path, monkeypatch):
     numbers = ["hydra.sweeper.budget=3", "hydra.sweeper.seeds=3"]
-    done = fresh_program("-m", "hydra/sweeper=compare", "loss=nt_xent,debiased_pos", *SMALL, *numbers, cwd=tmp_path)
+    done = program("-m", "hydra/sweeper=compare", "loss=nt_xent,debiased_pos", *SMALL, *numbers, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No path found" not in done.stdout, "what TensorBoard logs of the files it reads"
     assert judged(record_below(tmp_path)) == judged(record_below(compared[0]))
@@ -125,16 +125,10 @@ def test_a_dry_run_says_what_it_would_take_and_no_run_begins_that_would_not_end(
     assert not list(tmp_path.rglob("checkpoints"))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["loss=nt_xent,supcon", "epcohs=3"], "did you mean epochs?"),
-        (["loss=nt_xent,supcon", "evaluator=[linear]"], "none gives knn_top1: try 'evaluator=[knn,linear]'"),
-        (["loss=nt_xent,supcon", "temperature=-1"], "temperature"),
-    ],
-)
-def test_a_mistake_is_one_sentence_before_anything_runs(words, said, tmp_path):
-    done = module("compare", *words, cwd=tmp_path)
+@pytest.mark.parametrize(("word", "said"), [("epcohs=3", "did you mean epochs?"), ("temperature=-1", "temperature")])
+def test_a_mistake_is_one_sentence_before_anything_runs(word, said, tmp_path):
+    """Further ones are in test_compare_plan.py."""
+    done = module("compare", "loss=nt_xent,supcon", word, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr

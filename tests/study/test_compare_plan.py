@@ -1,21 +1,25 @@
 """The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hydra import initialize_config_dir
 
 from contrastive.config import CONFIGS
 from contrastive.errors import ConfigError
+from contrastive.study import jobs
 from contrastive.study.compare.contest import Contest, Method, known_runs
 from contrastive.study.compare.engine import contest_of
 from contrastive.study.compare.outcome import plan_of
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.progress import announcement
 from contrastive.study.compare.space import read_knob
+from tests.helpers import write_files
 
 
 def composed_contest(*words: str, folders: Sequence[Path] = ()) -> Contest:
@@ -121,34 +125,24 @@ def test_more_seeds_and_searches_go_on_in_one_folder():
     assert folder("dataset=image_folder", "dataset.root=birds") != folder("dataset=image_folder", "dataset.root=cars")
 
 
-EDITED = """
-from helper import scale
-
-class Edited:
-    def __init__(self, gamma): pass
-"""
-
-
 @pytest.mark.slow
 def test_an_edited_loss_range_or_helper_is_another_comparison(tmp_path, monkeypatch):
     """Runs of a loss as it was before an edit are not runs of it. What a helper imports in a function counts, too."""
+    code = "from helper import scale\n\nclass Edited:\n    def __init__(self, gamma): pass\n"
     files = {
         "loss/edited.yaml": "_target_: edited.Edited\ngamma: 1.0\n",
         "search/loss/edited.yaml": "loss.gamma: interval(0, 2)\n",
-        "edited.py": EDITED,
+        "edited.py": code,
         "helper.py": "def scale():\n    from far.deep import SCALE\n    return SCALE\n",
         "far/deep.py": "SCALE = 1\n",
     }
     monkeypatch.syspath_prepend(tmp_path)
 
     def folder(**edited: str) -> str:
-        for name, content in (files | edited).items():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(content)
-        return composed_contest("loss=nt_xent,edited", folders=[tmp_path]).base.name
+        return composed_contest("loss=nt_xent,edited", folders=[write_files(tmp_path, files | edited)]).base.name
 
     first = folder()
-    assert folder(**{"edited.py": EDITED.replace("pass", "self.x = 1")}) != first
+    assert folder(**{"edited.py": code.replace("pass", "self.x = 1")}) != first
     assert folder(**{"search/loss/edited.yaml": "loss.gamma: interval(0, 5)\n"}) != first
     assert folder(**{"far/deep.py": "SCALE = -1\n"}) != first
 
@@ -193,6 +187,7 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
             "'rows={a: loss=nt_xent dataset.root=/a/im, b: loss=nt_xent dataset.root=/b/im}'",
             "one dataset, got /a/im and /b/im: try one at a time",
         ),
+        ("evaluator=[linear]", "none gives knn_top1: try 'evaluator=[knn,linear]'"),
         ("loss.psuh=interval(1,8)", "psuh: did"),
         ("temprature=interval(0.05,1)", "temprature: did"),
     ],
@@ -217,3 +212,20 @@ def test_opponents_and_the_number_of_runs():
     assert plan.opponents == [("b", "a"), ("c", "a")]
     assert n_runs(plan, {"a": KNOBS, "b": KNOBS, "c": ()}) == 2 * (5 * (8 + 4 + 3) + 3) + (5 * (1 + 2 + 3) + 3)
     assert n_runs(read_plan(["loss=a,b", "budget=1", "seeds=8"]), {"a": KNOBS, "b": KNOBS}) == 2 * 8
+
+
+def test_no_run_begins_that_would_not_end(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    time_left = jobs.TimeLeft(seconds=600, minutes={"short": 5.0, "long": 10.0, "new": None}.get)
+    assert [time_left.fits(name) for name in ("long", "short", "new")] == [False, True, True]
+    now[0] += 599  # 30 seconds of start and 330 of work are more than what is left
+    assert [time_left.fits(name) for name in ("short", "new")] == [False, True]
+    now[0] += 2
+    assert not time_left.fits("new")
+    assert time_left.left == ["long", "short", "new"]
+    with pytest.raises(ConfigError, match=r"3 runs would not have ended in --seconds 600: try the same command again"):
+        time_left.check()
+    assert jobs.TimeLeft(seconds=math.inf, minutes=None).fits("long"), "nothing is read for it"
+    with pytest.raises(ConfigError, match=r"--seconds must be above 0, got 0: try --seconds 840"):
+        jobs.TimeLeft(seconds=0, minutes={}.get)

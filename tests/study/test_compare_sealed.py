@@ -21,14 +21,12 @@ from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.seal import check_machine
 from contrastive.study.compare.trial import Trial
 from contrastive.training.step import TrainStep
-from tests.helpers import CONTIGUOUS, TINY, compose_settings, further, module
+from tests.helpers import TINY, compose_settings, further, module, write_files
 from tests.study.made_up import contest_of, run_all
 from tests.study.processes import comparing, until
+from tests.study.test_compare_command import SMALL as OF_A_COMMAND
 
-SMALL = [
-    "dataset=digits", "dataset.size=8", "encoder=resnet18_narrow", "encoder.width=4", "batch_size=256", "epochs=1",
-    "device=cpu", CONTIGUOUS, "evaluator=[knn]", "tracker=[]", "budget=1", "seeds=3",
-]  # fmt: skip
+SMALL = [*OF_A_COMMAND, "encoder.width=4", "tracker=[]", "budget=1", "seeds=3"]
 LOSS = '''"""NT-Xent that a helper scales."""
 from torch import Tensor
 from contrastive import NTXent, Pairs
@@ -47,12 +45,9 @@ class Scaled(NTXent):
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     """A folder of --config-dir with a loss that imports a helper."""
-    folder = tmp_path / "mine"
-    (folder / "loss").mkdir(parents=True)
-    (folder / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: ${temperature}\n")
-    (folder / "scaled.py").write_text(LOSS)
-    (folder / "my_scale.py").write_text("SCALE = 1.0\n")
-    return folder
+    yaml = "_target_: scaled.Scaled\ntemperature: ${temperature}\n"
+    files = {"loss/scaled.yaml": yaml, "scaled.py": LOSS, "my_scale.py": "SCALE = 1.0\n"}
+    return write_files(tmp_path / "mine", files)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from contrastive.config.identity import flatten
 from contrastive.config.reference import option_files
 from contrastive.errors import ConfigError
 from contrastive.study.compare.space import COMMON, GROUPS, knobs_of, point_at, points, read_knob
-from tests.helpers import compose_settings
+from tests.helpers import compose_settings, write_files
 
 LR = "tag(log,interval(1e-4,1e-2))"
 
@@ -83,8 +83,7 @@ def test_common_knobs_come_first_and_typed_ranges_win(tmp_path):
     assert (narrow[0].low, narrow[0].high) == (0.1, 0.2)
     without = {key: value for key, value in reads.items() if key != "temperature"}
     assert "temperature" not in [knob.key for knob in knobs_of(choices, without, {}, [])]
-    (tmp_path / "search/loss").mkdir(parents=True)
-    (tmp_path / "search/loss/mine.yaml").write_text("loss.width: interval(1, 2)\n")
+    write_files(tmp_path, {"search/loss/mine.yaml": "loss.width: interval(1, 2)\n"})
     own = knobs_of({**choices, "loss": "mine"}, {**reads, "loss.width": 1}, {}, [tmp_path])
     assert [knob.key for knob in own] == ["temperature", "optimizer.lr", "loss.width"]
 
@@ -92,18 +91,14 @@ def test_common_knobs_come_first_and_typed_ranges_win(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "loss.widht: interval(1, 2)",
-            "mine.yaml has loss.widht, which is no setting of it: try loss.SETTING: ",
-        ),
+        ("loss.widht: interval(1, 2)", "mine.yaml has loss.widht, which is no setting of it: try loss.SETTING: "),
         ("loss:\n  width: interval(1, 2)", "search/loss/mine.yaml has loss, which is no setting of it: try loss."),
         ("- loss.width: interval(1, 2)", "mine.yaml is no list of settings and ranges: try loss.temperature: interval"),
         ("loss.width=interval(1, 2)", "mine.yaml is no list of settings and ranges"),
     ],
 )
 def test_a_slip_in_a_file_of_ranges_is_said_and_leaves_no_loss_untuned(tmp_path, text, said):
-    (tmp_path / "search/loss").mkdir(parents=True)
-    (tmp_path / "search/loss/mine.yaml").write_text(text)
+    write_files(tmp_path, {"search/loss/mine.yaml": text})
     with pytest.raises(ConfigError, match=re.escape(said)):
         knobs_of({"loss": "mine"}, {"temperature": 0.5, "loss.width": 1.0}, {}, [tmp_path])
 

@@ -127,6 +127,7 @@ def test_the_point_that_two_more_seeds_confirm_is_chosen(tmp_path, words):
     assert faults(record) == []
 
 
+@pytest.mark.usefixtures("no_library")
 def test_one_contestant_alone_has_a_page_and_no_verdict(tmp_path):
     contest, made = contest_of(tmp_path, "budget=8", "seeds=3", a=70.0)
     assert run_all(contest, made) == []
@@ -309,9 +310,8 @@ def test_images_that_only_one_is_right_about_are_counted(tmp_path):
     assert alone_right(record) == []
 
 
-def test_a_page_shows_how_far_a_search_is_until_it_shows_the_verdict(tmp_path, monkeypatch, capsys):
-    charts = pytest.importorskip("contrastive.report.charts")
-    monkeypatch.setattr(charts, "javascript", lambda: "")
+@pytest.mark.usefixtures("no_library")
+def test_a_page_shows_how_far_a_search_is_until_it_shows_the_verdict(tmp_path, capsys):
     contest, made = contest_of(tmp_path, "budget=4", "seeds=3", "searches=2", a=70.0, b=70.0)
     made.refused = {"a, search 1, point 2"}
     lines = Lines(contest, trials=dict.fromkeys("ab", TRIAL))
