@@ -23,10 +23,12 @@ from contrastive.evaluator.published import OnlineProbe
 from contrastive.experiment.build import build as build_experiment
 from contrastive.experiment.make import make
 from contrastive.gathering import gather
+from contrastive.run.files import read_result
 from contrastive.seeding import generator
 from contrastive.training.features import extract
 from contrastive.types import Data, Split
 from tests.helpers import TINY, encoded
+from tests.run.test_run_directory import RESULT, opened, write_weights
 
 pytestmark = [
     pytest.mark.slow,
@@ -118,6 +120,20 @@ def test_the_main_process_goes_first_and_its_result_or_error_is_that_of_all(toge
     for task in tasks:
         assert together(lambda task=task: refused(task)) == ["no: try yes"] * 2
         assert refused(task) == "no: try yes"  # a single process just runs the body
+
+
+def read_when_finished(path):
+    def write_slowly(path):
+        time.sleep(0.3)
+        return write_weights(path)
+
+    with opened(path, writable=rank() == 0) as run:
+        run.finish(RESULT, write_slowly)
+    return read_result(path)["test"]
+
+
+def test_every_process_of_a_script_reads_the_result(together, tmp_path):
+    assert together(lambda: read_when_finished(tmp_path / "run")) == [RESULT["test"]] * 2
 
 
 @pytest.mark.parametrize(

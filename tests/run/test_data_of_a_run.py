@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +9,11 @@ import pytest
 
 import contrastive
 from contrastive.errors import ConfigError
-from contrastive.experiment import run as running
 from contrastive.experiment.summary import already_done
 from contrastive.listing.places import places
-from contrastive.run.files import read_config, read_environment
+from contrastive.run.files import read_config
 from contrastive.run.run import done_already
-from tests.helpers import CONTIGUOUS, ONE_THREAD, ROOT, program, write_finished, write_image_folder
+from tests.helpers import CONTIGUOUS, ROOT, program, python, write_finished, write_image_folder
 
 NODE = {"_target_": "contrastive.dataset.image_folder.image_folder", "name": None, "cache": "data/cache"}
 FOLDER = [
@@ -111,41 +108,15 @@ def shown(images, tmp_path):
     return is_shown
 
 
-def test_a_finished_run_is_shown_where_its_files_lie_as_they_did(shown, images, tmp_path):
+def test_a_finished_run_is_shown_where_its_files_lie_as_they_did_or_are_gone(shown, images, tmp_path):
     assert shown(images) is False
     shutil.copytree(images, tmp_path / "copy/im")
     assert shown(tmp_path / "copy/im") is None  # equal or not: what they hold decides
     edit(images)
     assert shown(images) is None
-
-
-def test_a_run_whose_data_are_gone_is_shown(shown, images, tmp_path):
     shutil.rmtree(images)
     assert shown(images) is True
     assert shown(tmp_path / "typo/im") is None
-
-
-@pytest.fixture
-def one_run(images, tmp_path, monkeypatch):
-    """The run of a folder, by the words of a command line; what reading takes is counted."""
-    monkeypatch.chdir(tmp_path)
-    contrastive.pretrain(*FOLDER, "dataset.root=im")
-    built, build = [], running.build
-    monkeypatch.setattr(running, "build", lambda *given: built.append(1) or build(*given))
-    return built
-
-
-@pytest.mark.slow
-@pytest.mark.smoke
-def test_other_images_in_a_folder_of_the_same_name_are_another_run(one_run, tmp_path):
-    other = write_image_folder(tmp_path / "im2/im", seed=1, n=4)
-    with pytest.raises(ConfigError) as refused:
-        contrastive.pretrain(*FOLDER, "dataset.root=im2/im")
-    assert f"other data ({tmp_path / 'im'}) than now ({other}): try dataset.name=NAME" in str(refused.value)
-    own = contrastive.pretrain(*FOLDER, "dataset.root=im2/im", **{"dataset.name": "b"})
-    assert "image_folder-b" in str(own.path)
-    replaced = contrastive.pretrain(*FOLDER, "dataset.root=im2/im", rerun=True)
-    assert read_environment(replaced.path)["files"]["root"]["path"] == str(other)
 
 
 GIVEN = [word for word in FOLDER if not word.startswith("dataset")]
@@ -169,31 +140,6 @@ def test_data_given_in_python_are_compared_by_content(tmp_path, monkeypatch, cap
 @pytest.mark.slow
 def test_a_finished_run_is_shown_without_torch(images, tmp_path):
     assert program(*FOLDER, "dataset.root=im", cwd=tmp_path).returncode == 0
-    command = [sys.executable, "-X", "importtime", str(ROOT / "train.py"), *FOLDER, "dataset.root=im"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=ONE_THREAD)
+    done = python("-X", "importtime", str(ROOT / "train.py"), *FOLDER, "dataset.root=im", cwd=tmp_path)
     assert "is done already" in done.stdout and "contrastive.run.run" in done.stderr
     assert " torch\n" not in done.stderr
-
-
-PRETRAIN = """
-import os, time
-import contrastive
-from contrastive.run import directory
-
-write = directory.write_result
-directory.write_result = lambda *given: (time.sleep(3), write(*given))  # the other process would be at the next line
-result = contrastive.pretrain("dataset.size=8", "encoder.width=2", "epochs=1", "batch_size=256", "evaluator=[knn]",
-                              "device=cpu", "channels_last=false", "hydra.run.dir=run")
-print("figures", result.test, "of", os.environ["RANK"], file=open(f"said{os.environ['RANK']}", "w"))
-"""
-
-
-@pytest.mark.slow
-def test_every_process_of_a_script_reads_the_result(tmp_path):
-    (tmp_path / "script.py").write_text(PRETRAIN)
-    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "script.py"]
-    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=env, timeout=300)
-    assert done.returncode == 0, done.stderr
-    one, two = ((tmp_path / f"said{rank}").read_text().split(" of ")[0] for rank in "01")
-    assert one == two and "knn_top1" in one

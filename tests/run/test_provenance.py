@@ -14,6 +14,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import provenance
 from contrastive.run.provenance import code_record, module_hashes, typed_command
+from tests.helpers import write_files
 
 WHO = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
 
@@ -63,6 +64,10 @@ def test_other_code_is_told_from_another_commit(checkout):
     noted = code_now()
     assert noted["commit"] != clean["commit"]
     assert noted["code"] == clean["code"]
+    (checkout / "contrastive/cli").mkdir()
+    (checkout / "contrastive/cli/mine.py").write_text("a command is no code of a run")
+    (checkout / "contrastive/.#loss.py").symlink_to("nowhere")  # as Emacs leaves one
+    assert code_now()["code"] == clean["code"]
     (checkout / LOSS).write_bytes(b"# caf\xe9, no UTF-8\n")
     edited = code_now()
     assert (edited["commit"], edited["dirty"]) == (noted["commit"], True)
@@ -70,14 +75,6 @@ def test_other_code_is_told_from_another_commit(checkout):
     added = code_now()
     (checkout / "contrastive/mine.py").rename(checkout / "contrastive/yours.py")
     assert len({record["code"] for record in (clean, edited, added, code_now())}) == 4
-
-
-def test_commands_pages_and_locks_of_editors_are_no_code_of_a_run(checkout):
-    before = code_now()
-    (checkout / "contrastive/cli").mkdir()
-    (checkout / "contrastive/cli/mine.py").write_text("a command")
-    (checkout / "contrastive/.#loss.py").symlink_to("nowhere")  # as Emacs leaves one
-    assert code_now()["code"] == before["code"]
 
 
 def test_an_edit_during_a_process_is_not_what_it_runs(checkout):
@@ -93,29 +90,6 @@ def test_commit_is_that_of_this_package(checkout, monkeypatch):
     record = code_now()
     assert (record["commit"], record["dirty"]) == (None, None)
     assert len(record["code"]) == 16
-
-
-def test_modules_of_ones_own_are_hashed_without_importing_them(tmp_path, monkeypatch):
-    (tmp_path / "my_hash_loss.py").write_text("raise ImportError\n")
-    (tmp_path / "my_hash_pack").mkdir()
-    (tmp_path / "my_hash_pack/__init__.py").write_text("")
-    (tmp_path / "my_hash_pack/loss.py").write_text("class L:\n    make = classmethod(print)\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    config = {
-        "loss": {"_target_": "my_hash_loss.MyLoss"},
-        "augmentation": {"ops": [{"_target_": "my_hash_pack.loss.L.make"}]},
-        "head": {"_target_": "contrastive.head.mlp.MLP"},
-        "optimizer": {"_target_": "torch.optim.SGD"},
-        "encoder": {"_target_": "nowhere.to.be.Found"},
-    }
-    before = module_hashes(config)
-    assert before.keys() == {"my_hash_loss", "my_hash_pack", "my_hash_pack.loss"}
-    code = code_record(config)["code"]
-    (tmp_path / "my_hash_loss.py").write_text("class MyLoss:\n    pass\n")
-    after = module_hashes(config)
-    assert [name for name in after if after[name] != before[name]] == ["my_hash_loss"]
-    assert code_record(config)["code"] != code
-    assert not {"my_hash_loss", "my_hash_pack"} & sys.modules.keys()
 
 
 def test_a_module_that_was_edited_after_it_was_imported_is_refused(tmp_path, monkeypatch):
@@ -138,24 +112,31 @@ def test_a_module_that_was_edited_after_it_was_imported_is_refused(tmp_path, mon
 def test_what_an_installer_put_into_another_folder_is_no_code_of_ones_own(tmp_path, monkeypatch):
     """As `pip install --target` and shared machines do; it is known by its *.dist-info."""
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    for place in (mine / "own_user.py", theirs / "library_one.py", theirs / "library_two/__init__.py"):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("import library_one, library_two\n")
+    places = ("mine/own_user.py", "theirs/library_one.py", "theirs/library_two/__init__.py")
+    write_files(tmp_path, dict.fromkeys(places, "import library_one, library_two\n"))
     (theirs / "library_one-1.0.dist-info").mkdir()
     for folder in (mine, theirs):
         monkeypatch.syspath_prepend(str(folder))
     assert provenance.own_modules(["own_user.f", "library_two.g"]) == {"own_user": mine / "own_user.py"}
 
 
-def test_what_lies_beside_a_module_in_a_folder_of_ones_own_is_code_too(tmp_path, monkeypatch):
+def test_modules_of_ones_own_and_what_lies_beside_them_are_hashed_without_importing_them(tmp_path, monkeypatch):
     """Of a package all modules. Beside a module in the folder that one stands in lie other programs."""
-    for place in ("own_a.py", "own_b.py", "own_pack/__init__.py", "own_pack/deep/inner.py", "own_space/near.py"):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_text("def (\n")
+    places = ("own_a.py", "own_b.py", "own_pack/__init__.py", "own_pack/deep/inner.py", "own_space/near.py")
+    write_files(tmp_path, dict.fromkeys(places, "def (\n"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    config = {"loss": {"_target_": "own_a.Loss"}, "head": {"_target_": "own_pack.deep.inner.Head"}}
-    every = ["own_a", "own_b", "own_pack", "own_pack.deep.inner", "own_space.near"]
-    assert list(module_hashes(config)) == every
+    config = {
+        "loss": {"_target_": "own_a.Loss"},
+        "augmentation": {"ops": [{"_target_": "own_pack.deep.inner.Op.make"}]},
+        "head": {"_target_": "contrastive.head.mlp.MLP"},
+        "optimizer": {"_target_": "torch.optim.SGD"},
+        "encoder": {"_target_": "nowhere.to.be.Found"},
+    }
+    before, code = module_hashes(config), code_record(config)["code"]
+    assert list(before) == ["own_a", "own_b", "own_pack", "own_pack.deep.inner", "own_space.near"]
+    (tmp_path / "own_b.py").write_text("of a helper")
+    assert [name for name, own in module_hashes(config).items() if own != before[name]] == ["own_b"]
+    assert code_record(config)["code"] != code
     monkeypatch.chdir(tmp_path)
     assert list(module_hashes(config)) == ["own_a", "own_pack", "own_pack.deep.inner"]
     assert not {"own_a", "own_pack", "own_space"} & sys.modules.keys()

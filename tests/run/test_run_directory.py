@@ -20,7 +20,7 @@ from contrastive.run.files import read_environment, read_result
 from contrastive.run.provenance import code_record
 from contrastive.run.run import done_already, read_run
 from contrastive.run.weights import save_weights
-from tests.helpers import EMPTY_RESULT, SOUND_CONFIG
+from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, write_files
 from tests.run.test_weights import Command
 
 ENVIRONMENT = {
@@ -29,8 +29,6 @@ ENVIRONMENT = {
 }  # fmt: skip
 CONFIG = {**SOUND_CONFIG, "epochs": 1, "temperature": 0.5}
 RESULT = {key: value for key, value in EMPTY_RESULT.items() if key != "log"} | {"test": {"knn_top1": 1.0}}
-
-
 STATE = {"step": 1, "epoch": 1, "batch": 0, "seconds": 1.0, "process": None}
 
 
@@ -199,24 +197,19 @@ def test_a_checkpoint_of_another_run_is_not_read(tmp_path, key):
         checkpoint.read_checkpoint(path, made_by={**made_by, key: "other"})
 
 
-@pytest.mark.parametrize(
-    "then",
-    [
-        lambda run: run.save({**STATE, "step": 2}),
-        lambda run: run.wait(),
-        lambda run: run.finish(RESULT, write_weights),
-        id,
-    ],
-    ids=["save", "wait", "finish", "close"],
-)
-def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_run(tmp_path, monkeypatch, then):
+LATER = {"save": lambda run: run.save({**STATE, "step": 2}), "wait": lambda run: run.wait(), "close": id,
+         "finish": lambda run: run.finish(RESULT, write_weights)}  # fmt: skip
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_run(tmp_path, monkeypatch, later):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def save():
         with opened(tmp_path) as run:
             run.save(STATE)
-            then(run)
+            LATER[later](run)
 
     monkeypatch.setattr(checkpoint, "save_checkpoint", full)
     with pytest.raises(OSError, match="No space left"):
@@ -300,9 +293,7 @@ def test_only_leftovers_of_this_run_are_removed(tmp_path):
     """Two runs below the folder, files of others in it: only what this run's process left is its to remove."""
     own = [tmp_path / place for place in (".config.yaml.17.part", "checkpoints/.last.pt.17.part")]
     others = [tmp_path / place for place in ("seed=0/checkpoints/.last.pt.17.part", ".x.part", ".x.txt.17.part")]
-    for path in (*own, *others):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("x")
+    write_files(tmp_path, dict.fromkeys(map(str, (*own, *others)), "x"))
     with opened(tmp_path):
         pass
     assert not any(path.exists() for path in own)
@@ -320,8 +311,8 @@ def test_run_state_of_every_kind(tmp_path):
     finish(run)
     assert read_run(run).kind == "finished"
     assert read_run(run).result == read_result(run)
-    edited = (run / "result.json").read_text().replace("1.0", "2.0")  # its checksum is that of another figure
-    (run / "result.json").write_text(edited)
+    edited = (run / "result.json").read_text().replace("1.0", "2.0")
+    (run / "result.json").write_text(edited)  # its checksum is that of another figure
     assert read_run(run).kind == "resumable"
     (run / "checkpoints/last.pt").unlink()
     assert read_run(run).kind == "damaged"
@@ -330,16 +321,20 @@ def test_run_state_of_every_kind(tmp_path):
     assert "config.yaml is missing or damaged: try rerun=true" in read_run(run).reason
 
 
-@pytest.mark.parametrize("is_finished", [False, True])
-def test_other_data_is_another_run_whether_it_is_finished_or_not(tmp_path, is_finished):
-    files = {"root": {"path": "/a/im", "listing": "1"}}
-    interrupt(tmp_path, environment={**ENVIRONMENT, "files": files})
+@pytest.mark.parametrize(
+    ("is_finished", "name", "own"),
+    [(False, {}, r"hydra\.run\.dir=PATH"), (True, {"name": None}, r"dataset\.name=NAME")],
+)
+def test_other_data_is_another_run_whether_it_is_finished_or_not(tmp_path, is_finished, name, own):
+    config = {**CONFIG, "dataset": {**CONFIG["dataset"], **name}}
+    own_files = {**ENVIRONMENT, "files": {"root": {"path": "/a/im", "listing": "1"}}}
+    interrupt(tmp_path, config=config, environment=own_files)
     if is_finished:
-        finish(tmp_path, environment={**ENVIRONMENT, "files": files})
-    elsewhere = {"root": {"path": "/b/im", "listing": "2"}}
-    with pytest.raises(ConfigError, match=r"other data \(/a/im\) than now \(/b/im\): try hydra\.run\.dir=PATH"):
-        interrupt(tmp_path, environment={**ENVIRONMENT, "data": "other", "files": elsewhere})
-    with opened(tmp_path, environment={**ENVIRONMENT, "files": elsewhere}) as run:  # the same, moved
+        finish(tmp_path, config=config, environment=own_files)
+    moved = {**ENVIRONMENT, "files": {"root": {"path": "/b/im", "listing": "2"}}}
+    with pytest.raises(ConfigError, match=rf"other data \(/a/im\) than now \(/b/im\): try {own}"):
+        interrupt(tmp_path, config=config, environment={**moved, "data": "other"})
+    with opened(tmp_path, config=config, environment=moved) as run:
         assert (run.result is not None) == is_finished
 
 

@@ -18,10 +18,9 @@ from contrastive.tracker.wandb import WandB
 from contrastive.training.hook import Hook
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_me
-from tests.helpers import TINY, compose_settings, logged_lines, run_named, run_until_step
+from tests.helpers import BARE, compose_settings, logged_lines, run_named, run_until_step, write_files
 
-BARE = [word for word in TINY if "linear" not in word and "few" not in word]
-WORDS = [*BARE, "epochs=2", "evaluator=[knn]", "log_every=1", "checkpoint_every=1"]
+WORDS = [*BARE, "epochs=2", "evaluator=[knn]", "evaluator.knn.every=1", "log_every=1", "checkpoint_every=1"]
 MINE = """
 import json
 from contrastive.tracker.base import Tracker
@@ -78,10 +77,8 @@ def test_new_lines_are_given_once(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_run_sends_each_line_once_to_a_tracker_of_ones_own(tmp_path):
-    (tmp_path / "mine/tracker").mkdir(parents=True)
-    (tmp_path / "mine/my_tracker.py").write_text(MINE)
     yaml = "# @package tracker.to_file\n# Lines to a file\n_target_: my_tracker.ToFile\n"
-    (tmp_path / "mine/tracker/to_file.yaml").write_text(yaml)
+    write_files(tmp_path / "mine", {"my_tracker.py": MINE, "tracker/to_file.yaml": yaml})
     words = [*WORDS, "--config-dir", "mine", "tracker=[tensorboard,to_file]", "hydra.run.dir=run"]
     for n_steps, n_sent in ((2, 3), (7, 9)):  # before the first checkpoint, and two steps after it
         fault = functools.partial(at_call, TrainStep, "__call__", n_steps, kill_me)
