@@ -9,10 +9,9 @@ from pathlib import Path
 import train
 from contrastive.config import compose
 from contrastive.experiment import components
-from tests.helpers import CONTIGUOUS
+from tests.helpers import BARE
 
-SMALL = ["encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs=1", "batch_size=64", "device=cpu"]
-SMALL.append(CONTIGUOUS)
+SMALL = [*BARE, "encoder=resnet18_narrow", "epochs=1", "batch_size=64"]
 DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming a run composes once more
 
 

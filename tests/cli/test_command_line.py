@@ -10,7 +10,7 @@ import pytest
 from contrastive.__main__ import COMMANDS, main
 from contrastive.cli.train import flags_first
 from tests import forked
-from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, module, program
+from tests.helpers import BARE, ONE_THREAD, ROOT, TINY, logged_lines, module, program, python, write_files
 
 QUICK = [*TINY, "epochs=1"]
 
@@ -36,8 +36,7 @@ def test_the_one_command_lists_the_others(capsys):
 )  # fmt: skip
 def test_a_python_without_the_packages_is_told_what_to_type(tmp_path, words, missing):
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules['{missing}'] = None")
-    env = {**ONE_THREAD, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=env)
+    done = python(*words, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": f"{tmp_path}:{ROOT}"})
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr == f"error: this Python lacks {missing}: try . .venv/bin/activate, or make setup\n"
@@ -96,31 +95,30 @@ def test_a_sweep_names_failures_and_does_nothing_twice(tmp_path):
     assert len(list(tmp_path.glob("outputs/digits*/*/*tau_plus=0.001*/seed=*/result.json"))) == 1
 
 
+PARTS = """
+import torch
+from torch.nn.functional import softplus
+from contrastive import Evaluator, SelfSupervisedLoss, other_image
+class MyLoss(SelfSupervisedLoss):
+    def per_anchor(self, pairs):
+        return softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])
+class Rank(Evaluator):
+    protocol = 'rank of the test features'
+    def __call__(self, features):
+        return {'': float(torch.linalg.matrix_rank(features.test.h))}
+"""
+
+
 @pytest.mark.slow
 def test_every_command_knows_components_of_ones_own(tmp_path):
     """A loss and an evaluator, one file and one YAML each: evaluate, a sweep and a table read them, too."""
-    for group in ("loss", "evaluator"):
-        (tmp_path / "mine" / group).mkdir(parents=True)
-    code = tmp_path / "mine/my_parts.py"
-    code.write_text(
-        "import torch\n"
-        "from torch.nn.functional import softplus\n"
-        "from contrastive import Evaluator, SelfSupervisedLoss, other_image\n"
-        "class MyLoss(SelfSupervisedLoss):\n"
-        "    def per_anchor(self, pairs):\n"
-        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])\n"
-        "class Rank(Evaluator):\n"
-        "    protocol = 'rank of the test features'\n"
-        "    def __call__(self, features):\n"
-        "        return {'': float(torch.linalg.matrix_rank(features.test.h))}\n"
-    )
-    (tmp_path / "mine/loss/my_loss.yaml").write_text(
-        "_target_: my_parts.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
-        "drop_false_negatives: false\n"
-    )
-    (tmp_path / "mine/evaluator/rank.yaml").write_text("# @package evaluator.rank\n_target_: my_parts.Rank\n")
-    small = [*(word for word in QUICK if not word.startswith("evaluator.")), "evaluator=[knn,rank]"]
-    words, mine = ["--config-dir", "mine", *small], tmp_path / "mine-run"
+    yaml = "_target_: my_parts.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
+    write_files(tmp_path / "mine", {
+        "my_parts.py": PARTS,
+        "loss/my_loss.yaml": yaml + "drop_false_negatives: false\n",
+        "evaluator/rank.yaml": "# @package evaluator.rank\n_target_: my_parts.Rank\n",
+    })  # fmt: skip
+    words, mine = ["--config-dir", "mine", *BARE, "epochs=1", "evaluator=[knn,rank]"], tmp_path / "mine-run"
     done = program(*words, "loss=my_loss", f"hydra.run.dir={mine}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert program(*words, "loss=nt_xent", "hydra.run.dir=theirs", cwd=tmp_path).returncode == 0
@@ -138,6 +136,7 @@ def test_every_command_knows_components_of_ones_own(tmp_path):
     reproduced = forked.run(table, cwd=tmp_path, env=ONE_THREAD)
     assert reproduced.returncode == 0, reproduced.stderr
     assert "rank" in next(line for line in reproduced.stdout.splitlines() if line.startswith("| method"))
-    code.write_text(code.read_text().replace("pairs.positive_logits", "2 * pairs.positive_logits"))
+    twice = PARTS.replace("pairs.positive_logits", "2 * pairs.positive_logits")
+    (tmp_path / "mine/my_parts.py").write_text(twice)
     changed = program(*words, "loss=my_loss", f"hydra.run.dir={mine}", cwd=tmp_path)
     assert "changed since it was made: code;" in changed.stdout

@@ -18,7 +18,7 @@ from contrastive import Result, load_encoder
 from contrastive.__main__ import main
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
-from tests.helpers import TINY, compose_settings
+from tests.helpers import TINY, compose_settings, write_files
 
 
 @pytest.fixture
@@ -132,15 +132,14 @@ def test_a_name_that_is_no_utf_8_is_written(folder, tmp_path):
 
 def test_a_network_of_ones_own_lies_in_a_folder_that_is_named(folder, tmp_path, capsys):
     mine, f = tmp_path / "mine", str(tmp_path / "f.npz")
-    (mine / "encoder").mkdir(parents=True)
-    (mine / "encoder/net_of_mine.yaml").write_text("_target_: net_of_mine.Net\n")
-    (mine / "net_of_mine.py").write_text(
-        "from torch import nn\n"
-        "class Net(nn.Sequential):\n"
-        "    dim = 5\n"
-        "    def __init__(self):\n"
-        "        super().__init__(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 5))\n"
-    )
+    code = """
+from torch import nn
+class Net(nn.Sequential):
+    dim = 5
+    def __init__(self):
+        super().__init__(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 5))
+"""
+    write_files(mine, {"encoder/net_of_mine.yaml": "_target_: net_of_mine.Net\n", "net_of_mine.py": code})
     words = [word for word in TINY if not word.startswith("encoder")]
     run = contrastive.pretrain(
         *words, "encoder=net_of_mine", config_dir=mine, **{"hydra.run.dir": tmp_path / "run"}

@@ -10,7 +10,7 @@ from contrastive.config.compose import search_path
 from contrastive.config.reference import GROUPS, first_line, group_settings, option_files, root_settings
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
-from tests.helpers import ROOT
+from tests.helpers import ROOT, write_files
 
 MINE = """
 class Mine:
@@ -55,9 +55,8 @@ def test_a_setting_shows_where_it_stands_and_who_reads_it():
 def test_a_group_lists_its_options_and_those_of_ones_own(tmp_path):
     page = explain(["loss"])
     assert all(f"loss={name} " in page for name in option_files("loss"))
-    (tmp_path / "loss").mkdir()
-    (tmp_path / "loss/mine.yaml").write_text("# My own loss\n_target_: my_loss.Mine\nmargin: 0.5   # of mine\n")
-    (tmp_path / "my_loss.py").write_text(MINE)
+    yaml = "# My own loss\n_target_: my_loss.Mine\nmargin: 0.5   # of mine\n"
+    write_files(tmp_path, {"loss/mine.yaml": yaml, "my_loss.py": MINE})
     assert "loss=mine " in explain(["loss", "--config-dir", str(tmp_path)])
     page = explain(["--config-dir", str(tmp_path), "loss=mine"])
     assert "A loss of one's own." in page
@@ -81,8 +80,6 @@ def test_every_setting_and_every_option_has_its_sentence():
 
 
 def test_a_folder_of_any_name_is_searched(tmp_path):
-    folder = tmp_path / "it's, [mine]"
-    (folder / "loss").mkdir(parents=True)
-    (folder / "loss/odd.yaml").write_text("_target_: odd.Odd\n")
+    folder = write_files(tmp_path / "it's, [mine]", {"loss/odd.yaml": "_target_: odd.Odd\n"})
     with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
         assert compose("train", [*search_path([folder]), "loss=odd"]).loss._target_ == "odd.Odd"

@@ -11,7 +11,7 @@ from PIL import Image
 
 from contrastive.config.messages import is_out_of_memory, user_message
 from tests.cli.program import DRY, SMALL, call
-from tests.helpers import write_image_folder
+from tests.helpers import write_files, write_image_folder
 
 
 @pytest.mark.slow
@@ -22,9 +22,7 @@ from tests.helpers import write_image_folder
      '{_target_: contrastive.loss.nt_xent.NTXent, _args_: "\\e[31m \\x1e"}'],
 )  # fmt: skip
 def test_broken_user_yaml_is_one_sentence(tmp_path, content):
-    path = tmp_path / "mine/loss/odd.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(content)
+    write_files(tmp_path, {"mine/loss/odd.yaml": content})
     code, err = call([*DRY, "--config-dir", "mine", "loss=odd"], tmp_path)
     assert code == 2, err
     assert len(err.strip().splitlines()) == 1
@@ -90,10 +88,8 @@ def test_memory_of_the_libraries_of_a_gpu_is_memory_of_the_gpu(text):
 def test_an_argument_that_is_lacking_is_one_sentence_and_a_bug_of_ones_own_has_its_place(
     tmp_path, source, exit_code, said
 ):
-    (tmp_path / "mine/dataset").mkdir(parents=True)
-    (tmp_path / "mine/own_data.py").write_text(source)
     yaml = "# @package _global_\ndataset:\n  _target_: own_data.load\n  size: 8\n  hold_out: false\n"
-    (tmp_path / "mine/dataset/own.yaml").write_text(yaml)
+    write_files(tmp_path, {"mine/own_data.py": source, "mine/dataset/own.yaml": yaml})
     sys.modules.pop("own_data", None)
     code, err = call([*DRY, "--config-dir", "mine", "dataset=own"], tmp_path)
     assert code == exit_code, err

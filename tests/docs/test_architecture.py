@@ -62,6 +62,16 @@ def test_imports_go_one_way():
     assert not back, "\n".join(sorted(f"{path} imports {name}" for path, name in back))
 
 
+def test_nothing_in_config_imports_in_a_circle():
+    """Imports inside functions count, too: they would hide one."""
+    found = {path.stem: {name.split(".")[2] for name in imports(path) if name.startswith("contrastive.config.")}
+             for path in (PACKAGE / "config").glob("*.py")}  # fmt: skip
+    while leaves := [name for name, needs in found.items() if not needs & found.keys()]:
+        for name in leaves:
+            del found[name]
+    assert not found
+
+
 LOSSES = {*" ".join([*ORDER[:2], ORDER[3], "regularizer integrations"]).split()}  # they may be taken without the rest
 SCRIPTS = [path for name in ("scripts", "docs", "studies") for path in (ROOT / name).rglob("*.py")]
 

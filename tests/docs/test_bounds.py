@@ -3,8 +3,6 @@
 import itertools
 import json
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -21,7 +19,7 @@ from scripts.bounds import (
     theorem3,
     theorem21,
 )
-from tests.helpers import ONE_THREAD, ROOT
+from tests.helpers import ROOT, python
 
 
 def small_population() -> Population:
@@ -113,8 +111,7 @@ def test_the_exact_form_is_the_mean_over_negatives_by_every_tuple():
 
 @pytest.mark.slow
 def test_the_script_writes_the_page_the_data_and_the_figure(tmp_path):
-    command = [sys.executable, str(ROOT / "scripts/bounds.py"), str(tmp_path / "out"), "smoke"]
-    done = subprocess.run(command, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    done = python(str(ROOT / "scripts/bounds.py"), str(tmp_path / "out"), "smoke", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     checks = json.loads((tmp_path / "out/bounds.json").read_text())["checks"]
     assert len((tmp_path / "out/bounds.csv").read_text().splitlines()) == len(checks) + 1

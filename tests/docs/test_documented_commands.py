@@ -26,7 +26,7 @@ STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at 
     "dataset=cifar10": ["dataset=biased_digits"],
     "dataset=stl10": ["dataset=biased_digits"],
 }
-# those of docs/biased.md run on data of their own, in tests/docs/test_biased_page.py
+# those of docs/biased.md run on data of their own, in tests/docs/test_shown_pages.py
 FOUND = {found for page in PAGES if page.name != "biased.md" for found in TYPED.findall(page.read_text())}
 DOCUMENTED = sorted((name, re.split(r"  +#", rest)[0].strip()) for name, rest in FOUND)
 

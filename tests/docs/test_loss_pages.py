@@ -1,12 +1,18 @@
-"""Pages of losses and the leaderboard: complete, and made of the committed records' numbers."""
+"""Docstrings and pages of losses, and the leaderboard: complete, and made of the committed records' numbers."""
 
+import doctest
+import importlib
 import re
+from pathlib import Path
 
 import pytest
 
 from contrastive.config.reference import option_files
 from docs.make import loss_pages as losses
 from scripts.generate import generated
+from tests.helpers import ROOT
+
+LOSSES = sorted((ROOT / "contrastive/loss").glob("[a-z]*.py"))
 
 
 def test_every_loss_says_what_its_page_needs() -> None:
@@ -29,6 +35,12 @@ def test_every_reference_is_cited() -> None:
 def test_what_is_made_of_the_losses_is_up_to_date() -> None:
     for path, text in generated().items():
         assert path.read_text() == text, f"{path.name} is not what its sources say: try make generate"
+
+
+@pytest.mark.parametrize("path", [path for path in LOSSES if path.stem != "base"], ids=lambda path: path.stem)
+def test_the_example_of_a_loss_prints_what_it_says(path: Path) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(f"contrastive.loss.{path.stem}"))
+    assert failed == 0 and tried >= 3
 
 
 @pytest.mark.parametrize("name", sorted(option_files("loss")))

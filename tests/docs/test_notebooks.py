@@ -1,15 +1,13 @@
 """The notebooks and the loop of examples/ run; notebooks are kept with their outputs."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers import ONE_THREAD, ROOT
+from tests.helpers import ROOT, python
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -72,8 +70,7 @@ def test_a_notebook_is_small_and_shows_its_outputs(path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_minimal_loop_learns() -> None:
-    command, environment = [sys.executable, str(ROOT / "examples/minimal.py")], {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    done = python(str(ROOT / "examples/minimal.py"), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     untrained, *trained = (float(value) for value in re.findall(r"kNN ([\d.]+) %", done.stdout))
     assert len(trained) == 10

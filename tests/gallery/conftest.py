@@ -6,12 +6,10 @@ import pytest
 
 from contrastive.experiment.run import run_experiment
 from contrastive.run.run import read_run
-from tests.helpers import CONTIGUOUS, compose_settings
+from tests.helpers import BARE, compose_settings
 
-WORDS = [
-    "dataset=biased_digits", "dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=2", "device=cpu",
-    "evaluator=[knn,bias_audit]", "evaluator.knn.every=1", "evaluator.bias_audit.max_iter=5", CONTIGUOUS,
-]  # fmt: skip
+WORDS = [*BARE, "dataset=biased_digits", "epochs=2", "evaluator=[knn,bias_audit]", "evaluator.knn.every=1",
+         "evaluator.bias_audit.max_iter=5"]  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -21,13 +21,7 @@ from contrastive.text import unpack_bits
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings
 
-charts = pytest.importorskip("contrastive.report.charts")
-
-
-@pytest.fixture(autouse=True)
-def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The charting library takes seconds to bundle: the test in a browser has it."""
-    monkeypatch.setattr(charts, "javascript", lambda: "// library")
+pytestmark = pytest.mark.usefixtures("no_library")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""contrastive.runs: finished runs as a pandas table."""
+"""contrastive.runs: finished runs as a pandas table; and their curves, small enough to be committed."""
 
 import copy
 import json
@@ -7,7 +7,7 @@ import pytest
 
 import contrastive
 from contrastive import ConfigError
-from contrastive.cli.report import main
+from contrastive.report import collect, curves
 from contrastive.report.facts import best_rows
 from contrastive.report.frame import read_frame
 from tests.helpers import ROOT, write_finished
@@ -89,14 +89,6 @@ def test_the_record_of_a_table_is_read_as_its_runs(tmp_path):
         contrastive.runs(tmp_path / "other.json")
 
 
-def test_rows_of_a_committed_table_are_judged_as_its_claims_are(capsys):
-    claims = json.loads(COMMITTED.read_text())["verdicts"]
-    one = next(claim for claim in claims if claim["metric"] == "knn_top1" and claim["n"] and claim["effect"] > 0)
-    assert main([str(COMMITTED), "--metric", "knn_top1", "--against", one["worse"]]) == 0
-    judged = next(line for line in reversed(capsys.readouterr().out.splitlines()) if f"| {one['better']} " in line)
-    assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}] " in judged
-
-
 def test_two_records_of_one_title_share_no_row(tmp_path):
     """As those of a table and of its preset."""
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
@@ -105,3 +97,25 @@ def test_two_records_of_one_title_share_no_row(tmp_path):
     frame = read_frame([*paths, paths[0]])
     assert len(frame.sections) == 2
     assert {len(part.rows[name]) for part in frame.sections.values() for name in part.rows} == {3}
+
+
+def test_thinned_curves_keep_both_ends_and_four_digits():
+    points = [(float(i), 1 / (i + 1)) for i in range(1000)]
+    thinned = curves.thin(points)
+    assert len(thinned["epoch"]) == len(set(thinned["epoch"])) == 20
+    assert (thinned["epoch"][0], thinned["epoch"][-1]) == (0.0, 999.0)
+    assert thinned["value"][-1] == 0.001
+    assert curves.thin(points[:3])["epoch"] == [0.0, 1.0, 2.0]
+    assert curves.thin(points[:1])["epoch"] == [0.0]
+
+
+def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
+    point = {"test/knn_top1": 1.0, "test/knn_top5": 2.0, "audit/linear/top1": 3.0, "train/loss": 4.0, "time/x": 5.0}
+    lines = [{"step": i, "epoch": i, **point} for i in range(2)]
+    lines.append({"step": 2, "epoch": 2, "train/loss": float("nan")})  # which no chart could draw
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    names = collect.thinned_curves(tmp_path, ["audit.linear.top1"])
+    assert set(names) == {"test/knn_top1", "audit/linear/top1", "train/loss"}
+    assert names["train/loss"]["value"] == [4.0, 4.0]
+    assert collect.logged_name("knn_top5") == "test/knn_top5"
+    assert collect.thinned_curves(tmp_path / "none", ["knn_top1"]) == {}

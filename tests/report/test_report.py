@@ -56,12 +56,6 @@ def knn_of(folder: Path) -> dict[str, dict[int, float]]:
     return {name: dict(zip(own["seed"], own["knn_top1"], strict=True)) for name, own in rows.items()}
 
 
-def test_runs_on_different_data_never_share_a_row(tmp_path):
-    for i, data in enumerate(("aaaaaaaa1", "bbbbbbbb2")):
-        save_run(tmp_path / data, data=data, knn=30.0 * (i + 1), seed=i, dataset={"root": data})
-    assert knn_of(tmp_path) == {"y data=aaaaaaaa": {0: 30.0}, "y data=bbbbbbbb": {1: 60.0}}
-
-
 def test_losses_on_different_data_are_never_set_side_by_side(tmp_path):
     for loss, data in (("Plain", "aaaaaaaa1"), ("Good", "bbbbbbbb2"), ("Better", "bbbbbbbb2")):
         save_run(tmp_path / loss, data=data, knn=30.0, seed=0, loss={"_target_": f"x.{loss}"}, dataset={"root": data})

@@ -22,9 +22,6 @@ def presets(path: Path) -> list[str]:
     return ["paper", *yaml.safe_load(path.read_text()).get("presets", {})]
 
 
-SMALL = {name: path for name, path in PATHS.items() if "small" in presets(path)}
-
-
 def look_up(settings: Settings, key: str) -> Any:
     node: Any = settings.to_dict()
     for part in key.split("."):
@@ -64,7 +61,7 @@ def test_rows_have_folders_of_their_own_and_sources(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, id=name) for name, path in PATHS.items() if "small" in presets(path)]
+    "path", [path for path in PATHS.values() if "small" in presets(path)], ids=lambda path: path.parent.name + path.stem
 )
 def test_rows_of_the_small_preset_compose(composed, path):
     """Of rows that differ in numbers alone the first. Those of the paper are composed above, those of smoke built."""

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from figures import draw_curves, draw_maps, draw_sweep, named_runs
+from plot import MARKERS, marker_of
 
 from contrastive.errors import ConfigError
-from contrastive.report.curves import Series
+from contrastive.report.curves import COLORS, Series, colors_of
 
 pytest.importorskip("matplotlib")
 
@@ -65,3 +66,12 @@ def test_a_run_needs_no_name_and_its_path_may_hold_equals_signs(tmp_path):
     assert named_runs([f"tau_plus=0.1={run}"]) == {"tau_plus=0.1": [run]}
     with pytest.raises(ConfigError, match=r"tau_plus=0\.1/seed=1 is no finished run: try NAME=RUN"):
         named_runs([str(run.with_name("seed=1"))])
+
+
+def test_rows_of_a_figure_differ_also_in_print_and_keep_their_colors_as_rows_are_added():
+    names = [f"row {i}" for i in range(len(COLORS))]
+    found = colors_of(names)
+    assert (list(found), len(set(found.values()))) == (names, len(COLORS))
+    assert colors_of([*names[:3], "row 0"]) == {name: found[name] for name in names[:3]}
+    assert colors_of([*names, "one more"])["one more"] == COLORS[0]
+    assert len({marker_of(color) for color in COLORS[: len(MARKERS)]}) == len(MARKERS)

@@ -15,6 +15,7 @@ from tables.sweeps import read_sweeps
 from contrastive.report.grid import escape
 from contrastive.report.record import Claim
 from tests.helpers import write_finished
+from tests.report.test_judging import record as of_two_rows
 
 ENVIRONMENT = {
     "commit": "0123456789abcdef", "dirty": False, "data": "d" * 64, "device": "CPU X",
@@ -142,3 +143,23 @@ def test_a_sweep_needs_three_numbers():
     assert {entry["setting"] for entry in entries} == {"tau"}  # lr has two values
     assert [(e["x"], e["at"], e["mean"], e["n"]) for e in entries][:2] == [(0.1, "lr 0", 1.1, 2), (0.2, "lr 0", 1.2, 2)]
     assert read_sweeps({"rows": rows[:2], "metrics": {"knn": "kNN"}}) == []
+
+
+def grid(one: dict[str, Any]) -> list[list[str]]:
+    return claims_grid(one, judge_claims(one)).cells
+
+
+def test_a_line_names_what_both_rows_share_once_and_has_the_published_effect():
+    head, line = grid(of_two_rows([10.0, 50.0, 90.0], [9.0, 49.1, 89.0], gap=0.5))
+    assert head == [
+        "claim", "verdict", "effect [95 % interval]", "metric", "n", "over", "p (Holm)", "gap", "published", "source",
+    ]  # fmt: skip
+    assert line[:2] == ["A > B (x)", "better"]
+    assert line[2].startswith("+0.97 [+0.82, +1.11]")
+    assert (line[3], line[7:]) == ("kNN", ["0.5", "+2.50", "paper"])
+
+
+def test_of_another_setting_the_published_effect_says_so():
+    small = {**of_two_rows([10.0, 50.0], [9.0, 49.1]), "preset": "small"}
+    assert "published (other setting)" in grid(small)[0]
+    assert "gap" not in grid(small)[0]

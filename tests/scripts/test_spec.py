@@ -120,18 +120,10 @@ def test_mistakes_in_a_table_are_refused(table_file, values, message):
         read_table(changed(table_file, **values), preset="smoke")
 
 
-@pytest.mark.parametrize(
-    ("given", "merged"),
-    [
-        ([["a=1", "+b=2"], ["a=3"], ["b=4"]], ("a=3", "b=4")),  # the last for a key stays
-        (  # settings of evaluators left out go with them
-            [["evaluator.knn.k=5", "evaluator.linear.l2=[1]"], ["evaluator=[knn,mine]"]],
-            ("evaluator.knn.k=5", "evaluator=[knn,mine]"),
-        ),
-    ],
-)
-def test_overrides_are_merged(given, merged):
-    assert merge_overrides(*given) == merged
+def test_overrides_are_merged():
+    assert merge_overrides(["a=1", "+b=2"], ["a=3"], ["b=4"]) == ("a=3", "b=4")  # the last for a key stays
+    chosen = ["evaluator=[knn,mine]"]  # settings of evaluators left out go with them
+    assert merge_overrides(["evaluator.knn.k=5", "evaluator.linear.l2=[1]"], chosen) == ("evaluator.knn.k=5", *chosen)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """The losses of studies/why_cifar10 pull and push as their text says."""
 
-import importlib.util
-import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
+import matched
 import pytest
+import repulsion
 import torch
 from torch import Tensor
 
@@ -13,20 +13,6 @@ from contrastive import SelfSupervisedLoss, Sigmoid, other_image
 from contrastive.loss._diagnostics import push_ratio
 from contrastive.loss.debiased_pos import DebiasedPos
 from contrastive.loss.nt_xent import NTXent
-from tests.helpers import ROOT
-
-
-def load(name: str) -> Any:
-    """A module of the study, as its folder would be on the path."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"studies/why_cifar10/{name}.py")
-    assert spec is not None and spec.loader is not None
-    module: ModuleType = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-repulsion, matched = load("repulsion"), load("matched")
 
 
 def forces(loss: SelfSupervisedLoss, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

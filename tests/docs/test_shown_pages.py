@@ -1,0 +1,98 @@
+"""Pages that show what comes out: the commands of docs/biased.md run, in their order, on smaller images; the pictures
+of docs/numbers.md are drawn; the table of docs/tables.md runs and has the shown columns.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tables import engine
+from tables.spec import read_table
+
+from tests.docs.test_readme import files
+from tests.helpers import ANYWHERE, CONTIGUOUS, ROOT, write_files
+
+NUMBERS, OWN = (ROOT / f"docs/{name}.md" for name in ("numbers", "tables"))
+SMALL = ["epochs=1", "dataset.size=8", "encoder.width=2", "batch_size=256", "evaluator.linear.max_iter=5", CONTIGUOUS]
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the table of the page."""
+    ((name, _),) = files(OWN).items()
+    write_files(tmp_path, files(OWN))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / name
+
+
+@pytest.mark.slow
+def test_each_number_has_its_picture_and_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(ROOT / "docs/make"))
+    import number_pictures
+
+    number_pictures.main(tmp_path)
+    shown = re.findall(r"\]\(numbers/(\w+\.svg)\)", NUMBERS.read_text())
+    assert sorted(shown) == sorted(path.name for path in tmp_path.iterdir())
+    assert sorted(shown) == sorted(path.name for path in (ROOT / "docs/numbers").glob("*.svg"))
+    assert all(path.stat().st_size < 100_000 for path in (ROOT / "docs/numbers").iterdir())
+    sys.modules.pop("number_pictures")
+
+
+def test_the_page_shows_the_rows_and_claims_of_its_table(mine: Path) -> None:
+    own = read_table(mine)
+    for row in own.rows:
+        assert re.search(rf"^\| {re.escape(row.name)} +\|", OWN.read_text(), re.MULTILINE)
+    for claim in own.claims:
+        assert f"| {claim['better']} > {claim['worse']} " in OWN.read_text()
+
+
+@pytest.mark.slow
+def test_the_table_of_the_page_runs(mine: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert engine.main(["push", "--config-dir", "mine", "--seeds", "1", "--jobs", "1", *SMALL]) == 0
+    assert "| NT-Xent, push 4 > NT-Xent " in capfd.readouterr().out
+    assert list(Path("outputs/table").glob("push*.tex"))
+
+
+BIASED = ROOT / "docs/biased.md"
+COMMANDS, SHOWN = (
+    re.findall(rf"^```{kind}\n(.*?)^```", BIASED.read_text(), re.DOTALL | re.MULTILINE) for kind in ("bash", "text")
+)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What each block of commands prints, in a folder with the files of the page."""
+    here = tmp_path_factory.mktemp("biased")
+    for name in ("train.py", "examples"):
+        (here / name).symlink_to(ROOT / name)
+    ((name, content),) = files(BIASED).items()
+    small = content.replace("size: 32", "size: 8").replace("epochs: 10", "epochs: 1")
+    write_files(here, {name: small.replace("resnet18_narrow", "simple_convnet")})
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**ANYWHERE, "PATH": path}
+    done = [
+        subprocess.run(["bash", "-ec", block], cwd=here, env=env, capture_output=True, text=True, check=False)
+        for block in COMMANDS
+    ]
+    assert [run.returncode for run in done] == [0] * len(COMMANDS), [run.stderr for run in done]
+    return [run.stdout + run.stderr for run in done]
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_its_commands_print(printed: list[str]) -> None:
+    assert len(printed) == 5
+    csv, found, *reports = SHOWN
+    assert csv in printed[0]
+    assert found in printed[1] and "'dataset.columns={path: file, split: fold, label: label, bias: " in printed[1]
+    for text, whole in zip(reports, printed[2:], strict=True):
+        labels = [without_numbers(line) for line in text.splitlines() if line.strip()]
+        assert labels and set(labels) <= {without_numbers(line) for line in whole.splitlines()}
+
+
+def without_numbers(line: str) -> str:
+    """The words of a line."""
+    return " ".join(re.findall(r"[A-Za-z_=/,]+", line)).replace("better", "undecided").replace("worse", "undecided")
