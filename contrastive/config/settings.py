@@ -120,10 +120,10 @@ class Settings:
         for key, value in REPRODUCIBLE.items():
             if getattr(self, key) == "auto":
                 setattr(self, key, value)
-        if (self.device, self.precision, self.compile) != ("cpu", "fp32", False):
+        if self.device != "cpu" or self.precision not in ("fp32", "tf32") or self.compile:  # tf32 on a CPU is fp32
             raise ConfigError(
                 "reproducible=true computes on a CPU, in fp32, without torch.compile: "
-                "try device=cpu precision=fp32 compile=false beside it"
+                "try reproducible=false, or device=cpu precision=fp32 compile=false beside it"
             )
 
     @classmethod

@@ -6,6 +6,7 @@ what they find, or by a variable of the environment. torch is imported late: it 
 
 import os
 import platform
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ SETS = {
 }  # fmt: skip
 # MKL takes its branch AVX2 on Intel's processors alone
 VARIABLES = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE"}
+FREE = re.compile(
+    r"\b(reproducible=|devices=|device=\S*(cuda|mps)|precision=\S*16|compile=\S*true)"
+)  # they decide themselves
 FIXED = "oneDNN AVX2, ATen AVX2, MKL COMPATIBLE"  # what they give on every processor that has AVX2
 
 
@@ -119,10 +123,19 @@ def fix_instructions() -> None:
     for name in VARIABLES:
         del os.environ[name]
     os.environ.update(before)
+    settings = " ".join(f"{name}={value}" for name, value in VARIABLES.items())
     raise ConfigError(
         "reproducible=true needs AVX2 and MKL, in a Python that has computed nothing yet: "
-        f"try {' '.join(f'{name}={value}' for name, value in VARIABLES.items())} before the command"
+        f"try reproducible=false, or {settings} before the command"
     )
+
+
+def reproducibly(words: Iterable[str]) -> list[str]:
+    """`reproducible=true`, for runs of a table or comparison whose words ask for no other arithmetic: without a GPU, on
+    a processor with AVX2."""
+    words = list(words)
+    has_avx2 = "avx2" in _cpu().get("flags", "").split()
+    return ["reproducible=true"] if has_avx2 and not FREE.search(" ".join(words)) and not gpus_for(words) else []
 
 
 def _fuses() -> bool:

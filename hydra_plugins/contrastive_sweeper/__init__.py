@@ -11,6 +11,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from contrastive.distributed.hardware import reproducibly
 from contrastive.errors import ConfigError
 from contrastive.run.run import Run
 from contrastive.study.compare.engine import begin, contest_of, run_contests
@@ -39,10 +40,11 @@ class CompareSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> list[str]:
         own = [word for word in arguments if not word.startswith("+hydra.")]
-        plans = read_plans([*own, *(f"{key}={value}" for key, value in self.numbers.items())])
+        own += [f"{key}={value}" for key, value in self.numbers.items()]
+        plans = read_plans([*own, *reproducibly(own)])
         sources = self.composed.hydra.runtime.config_sources
         folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
-        self.kept = [word for word in arguments if word not in own]  # callbacks that record every job
+        self.kept = [word for word in arguments if word.startswith("+hydra.")]  # callbacks that record every job
         self.n_jobs = 0
         contests = [contest_of(plan, folders) for plan in plans]
         begun = partial(begin, n_parallel=1, device="the launcher's device")

@@ -16,6 +16,7 @@ with --strict, 130 Ctrl-C.
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from contrastive.config import CONFIGS
 from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.messages import user_message
 from contrastive.config.words import did_you_mean, quote_paths
-from contrastive.distributed.hardware import gpus_for
+from contrastive.distributed.hardware import gpus_for, reproducibly
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
@@ -122,6 +123,11 @@ def reproduce(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"there is no table {arguments.table}{known} try make reproduce-table TABLE=digits")
     own = tuple(quote_paths(arguments.overrides))
     table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
+    rows = (
+        replace(row, overrides=(*reproducibly(row.overrides), *row.overrides)) if row.overrides else row
+        for row in table.rows
+    )
+    table = replace(table, rows=tuple(rows))
     base, folders = BASE / table.folder, [*arguments.folders, *config_dirs(table)]
     composed = composer(folders)
     on_cpu, device = this_device(arguments.overrides)

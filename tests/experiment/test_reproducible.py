@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from contrastive.config.settings import Settings
+from contrastive.distributed import hardware
 from contrastive.distributed.hardware import VARIABLES, fix_instructions, processor
 from contrastive.errors import ConfigError
 from tests.helpers import ROOT
@@ -46,7 +47,7 @@ def test_the_weights_are_those_of_every_other_machine(tmp_path, words):
 def test_a_process_that_has_computed_is_refused_and_left_as_it_was():
     torch.randn(64, 64) @ torch.randn(64, 64)
     before = dict(os.environ)
-    with pytest.raises(ConfigError, match="has computed nothing yet: try ONEDNN_MAX_CPU_ISA=AVX2 ATEN_"):
+    with pytest.raises(ConfigError, match="nothing yet: try reproducible=false, or ONEDNN_MAX_CPU_ISA=AVX2 ATEN_"):
         fix_instructions()
     assert dict(os.environ) == before
 
@@ -55,3 +56,18 @@ def test_it_means_one_thread_in_fp32_on_a_cpu(composed):
     settings: Settings = composed("reproducible=true")
     assert (settings.device, settings.precision, settings.compile, settings.threads) == ("cpu", "fp32", False, 1)
     assert composed("reproducible=true", "threads=4").threads == 4
+    assert composed("reproducible=true", "experiment=simclr_cifar10").precision == "tf32"  # which is fp32 on a CPU
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [("loss=nt_xent precision=fp32", True), ("loss=nt_xent device=cpu", True), ("reproducible=false", False),
+     ("rows={a: 'loss=nt_xent precision=bf16'}", False), ("compile=auto,true", False), ("device=cuda", False)],
+)  # fmt: skip
+def test_tables_and_comparisons_on_a_cpu_ask_for_it(words, asked, monkeypatch, tmp_path):
+    monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(hardware, "DRIVERS", ())
+    (tmp_path / "cpuinfo").write_text("flags : sse avx2 fma\n")
+    assert hardware.reproducibly(words.split()) == ["reproducible=true"] * asked
+    (tmp_path / "cpuinfo").write_text("Features : neon\n")
+    assert hardware.reproducibly(words.split()) == []

@@ -19,7 +19,7 @@ from contrastive.config.identity import config_hash, flatten, key_of
 from contrastive.config.reference import option_files
 from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.config.words import did_you_mean
-from contrastive.distributed.hardware import gpus_for
+from contrastive.distributed.hardware import gpus_for, reproducibly
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import watching
 from contrastive.listing.places import places
@@ -62,7 +62,7 @@ def run_comparison(
         ConfigError: the plan, its data or a contestant cannot be used, another process runs this comparison, or runs
             are due that would not end in these seconds.
     """
-    plans, all_time = read_plans(words), TimeLeft(seconds=seconds)
+    plans, all_time = read_plans([*words, *reproducibly(words)]), TimeLeft(seconds=seconds)
     with composing(), importable([Path.cwd(), *folders]):
         contests = [contest_of(plan, folders) for plan in plans]  # mistakes are answered before torch is imported
         on_cpu, device = this_device(list(plans[0].common))
