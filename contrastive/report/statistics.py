@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
-from contrastive.errors import ConfigError
-
 
 class Estimate(NamedTuple):
     """A mean difference, its standard error (0: all differences are equal) and the degrees of freedom of its t."""
@@ -24,7 +22,9 @@ class Estimate(NamedTuple):
         """p of the one-sided test that the difference is at most x; with a flat prior, the probability of that."""
         if not self.error:
             return float(self.effect <= x)
-        return float(_special().stdtr(self.df, (x - self.effect) / self.error))
+        from scipy import special  # late, here and below: it takes a quarter of a second
+
+        return float(special.stdtr(self.df, (x - self.effect) / self.error))
 
     def widened(self, variance: float, df: float) -> "Estimate":
         """The same effect with a further independent part of its variance, known with so many degrees of freedom; the
@@ -150,8 +150,10 @@ def rows_that_decide(sd: float, floor: float, margin: float, *, level: float = 0
 def effect_found(estimate: Estimate, level: float = 0.05, power: float = 0.8) -> float:
     """The difference that a two-sided test at this level, with the error of the estimate, finds with this
     probability."""
+    from scipy import special
+
     limit = quantile(estimate.df, level)
-    return estimate.error * float(_special().nctdtrinc(estimate.df, 1 - power, limit))
+    return estimate.error * float(special.nctdtrinc(estimate.df, 1 - power, limit))
 
 
 def of_rows(sd: float, floor: float, n: int, prior_df: float = 0) -> Estimate:
@@ -178,12 +180,6 @@ def _estimate(effect: float, variance: float, df: float) -> Estimate:
 
 def quantile(df: float, level: float = 0.05) -> float:
     """Half the length of an interval, in standard errors."""
-    return float(_special().stdtrit(df, 1 - level / 2))
+    from scipy import special
 
-
-def _special() -> Any:
-    try:
-        from scipy import special  # late; scipy.stats has the same, and takes a second to import
-    except ImportError:
-        raise ConfigError("intervals need scipy, which is missing: try pip install -e '.[report]'") from None
-    return special
+    return float(special.stdtrit(df, 1 - level / 2))

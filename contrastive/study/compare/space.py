@@ -173,10 +173,8 @@ MAX_KNOBS = 16  # of one sequence, whose first coordinates do not depend on thei
 
 def sobol(n: int, draw: int) -> list[list[float]]:
     """n points of a scrambled Sobol sequence, of 16 coordinates."""
-    try:
-        from scipy.stats import qmc  # late: it takes a second
-    except ImportError:
-        raise ConfigError("a search needs scipy, which is missing: try pip install -e '.[report]'") from None
+    from scipy.stats import qmc  # late: it takes a second
+
     sequence = qmc.Sobol(MAX_KNOBS, scramble=True, rng=draw)
     sampled: list[list[float]] = sequence.random_base2(math.ceil(math.log2(max(n, 1)))).tolist()
     return sampled[:n]
