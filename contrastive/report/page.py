@@ -8,6 +8,7 @@ FOLDER is any folder with finished runs. --metric chooses the columns.
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,7 +26,6 @@ from contrastive.run.figures import VERDICTS
 from contrastive.text import counted, show
 
 Record = dict[str, Any]
-TRIED = "try pip install -e '.[report]'"
 
 
 @answering
@@ -158,17 +158,21 @@ def differences(record: Record) -> dict[str, Any]:
     return {"grid": [["method", *keys], *lines] if keys else [], "common": " ".join(sorted(common))}
 
 
-def chart_module() -> ModuleType:
-    """`report.charts`, which is slow to import.
+def needed(module: str) -> ModuleType:
+    """What only pages import.
 
     Raises:
-        ConfigError: a package that draws charts is not installed.
+        ConfigError: a package of `report` is not installed.
     """
     try:
-        from contrastive.report import charts
+        return import_module(module)
     except ImportError as error:
-        raise ConfigError(f"a page needs {error.name}, which is missing: {TRIED}") from None
-    return charts
+        raise ConfigError(f"a page needs {error.name}, which is missing: try pip install -e '.[report]'") from None
+
+
+def chart_module() -> ModuleType:
+    """`report.charts`, which is slow to import; raises what `needed` does."""
+    return needed("contrastive.report.charts")
 
 
 def filled(template: str, *, charts: ModuleType | None, static: bool = False, **values: Any) -> str:
@@ -182,10 +186,7 @@ def filled(template: str, *, charts: ModuleType | None, static: bool = False, **
     Raises:
         ConfigError: the package that fills templates is not installed.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ConfigError(f"a page needs {error.name}, which is missing: {TRIED}") from None
+    jinja2: Any = needed("jinja2")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("contrastive.report"),
         autoescape=True,
