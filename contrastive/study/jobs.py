@@ -48,10 +48,6 @@ class TimeLeft:
     left: list[Run] = field(default_factory=list)
     since: float = field(default_factory=lambda: time.monotonic())
 
-    def __post_init__(self) -> None:
-        if self.seconds <= 0:
-            raise ConfigError(f"--seconds must be above 0, got {self.seconds:g}: try --seconds 840")
-
     def fits(self, run: Run) -> bool:
         """Whether a run that begins now would end; one that would not is `left`."""
         if self.seconds == math.inf:  # what a run takes is asked of every run that is done
