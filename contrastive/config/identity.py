@@ -34,10 +34,10 @@ def is_identity(key: str) -> bool:
     return key not in NON_IDENTITY_KEYS and not _WATCHING.fullmatch(key)
 
 
-def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    """A nested configuration as {dotted key: value}."""
+def flatten(node: Any, prefix: str = "", sep: str = ".") -> dict[str, Any]:
+    """A nested configuration as {dotted key: value}, or with another sign between the parts of a key."""
     if isinstance(node, dict) and node:
-        return {k: v for key, value in node.items() for k, v in flatten(value, f"{prefix}{key}.").items()}
+        return {k: v for key, value in node.items() for k, v in flatten(value, f"{prefix}{key}{sep}", sep).items()}
     return {prefix[:-1]: node}
 
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.utils import make_grid
 
+from contrastive.config.identity import flatten
 from contrastive.evaluator.geometry import alignment, uniformity
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
@@ -134,10 +135,5 @@ def grouped(group: str, metrics: dict[str, float]) -> dict[str, float]:
 
 def nested(group: str, record: dict[str, Any]) -> dict[str, float]:
     """The numbers of a nested record, but for those in lists, as curves: group/outer/inner."""
-    curves: dict[str, float] = {}
-    for key, value in record.items():
-        if isinstance(value, dict):
-            curves |= nested(f"{group}/{key}", value)
-        elif isinstance(value, int | float):
-            curves[f"{group}/{key}"] = value
-    return curves
+    flat = flatten(record, f"{group}/", sep="/")
+    return {key: value for key, value in flat.items() if isinstance(value, int | float)}
