@@ -24,14 +24,13 @@ class Parser(ArgumentParser):
         ConfigError: by `parse_args`, for words that it does not know.
     """
 
-    def __init__(self, command: str, description: str, *, usage: str | None = None, add_help: bool = True) -> None:
+    def __init__(self, command: str, description: str, *, usage: str | None = None) -> None:
         prog = f"python -m contrastive {command}"
         super().__init__(
             prog=prog,
             usage=f"{prog} {usage}" if usage else None,
             description=description.strip(),
             formatter_class=RawDescriptionHelpFormatter,
-            add_help=add_help,
             allow_abbrev=False,
         )
 

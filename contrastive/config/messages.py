@@ -56,7 +56,8 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
             why = (link.strerror or "error").lower()
             return f"{file}{why}: mend that and run the same command again, or try {place} in another place"
     if isinstance(error, InstantiationException):  # a bug in code of a component has a traceback
-        return f"{said(error)}: {SEE_ALL}" if all(map(_is_library, _frames(chain[-1])[-1:])) else None
+        last = traceback.extract_tb(chain[-1].__traceback__)[-1:]
+        return f"{said(error)}: {SEE_ALL}" if all(map(_is_library, last)) else None
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _composition(error, chain, words)
     return None
@@ -127,13 +128,9 @@ def in_a_line(error: BaseException) -> str:
     """The last line of the traceback of what caused an error, and its last place in code that is of no library."""
     while error.__cause__ is not None and error.__cause__.__traceback__ is not None:  # a process of a pool has none
         error = error.__cause__
-    last = [frame for frame in _frames(error) if not _is_library(frame)][-1:]
+    last = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_library(frame)][-1:]
     place = "".join(f" ({frame.filename}, line {frame.lineno}, in {frame.name})" for frame in last)
     return f"{type(error).__name__}: {said(error)}{place}: try the same command once that is mended"
-
-
-def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    return list(traceback.extract_tb(error.__traceback__))
 
 
 def _is_library(frame: traceback.FrameSummary) -> bool:

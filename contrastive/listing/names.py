@@ -5,7 +5,7 @@ import os
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from contrastive.errors import ConfigError
@@ -69,12 +69,6 @@ def is_image(name: str) -> bool:
     return Path(name).suffix.lower() in SUFFIXES
 
 
-def by_suffix(names: Iterable[str]) -> dict[str, int]:
-    """{suffix: how many}, the most frequent first; of files without one under ''."""
-    counts = Counter(Path(name).suffix.lower() for name in names)
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
 def name_of(root: str) -> str:
     """The name of a data set by its folder or pattern: of S, S/train and S/train/{000..099}.tar it is S."""
     folder = Path(root).resolve()
@@ -119,8 +113,8 @@ def below(base: Path, left_out: Mapping[str, list[str]]) -> dict[str, list[str]]
     """The names of what is left out as they are below the folder, and the suffixes of what is no image."""
     relative = {why: [os.path.relpath(path, base) for path in sorted(paths)] for why, paths in left_out.items()}
     if (names := relative.pop(NO_IMAGE, None)) is not None:
-        suffixes = by_suffix(names)
-        shown = ", ".join(f"{suffix or 'without one'} {n:,}" for suffix, n in [*suffixes.items()][:SUFFIXES_SHOWN])
+        suffixes = Counter(sorted(Path(name).suffix.lower() for name in names))
+        shown = ", ".join(f"{suffix or 'without one'} {n:,}" for suffix, n in suffixes.most_common(SUFFIXES_SHOWN))
         relative[f"{NO_IMAGE}: {shown}{', ...' if len(suffixes) > SUFFIXES_SHOWN else ''}"] = names
     return relative
 

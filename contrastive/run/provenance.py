@@ -66,6 +66,7 @@ def environment_record(
 
     from contrastive.distributed.process import world_size
 
+    packages = (one.metadata for one in importlib.metadata.distributions())  # each parsed anew when it is asked for
     return {
         "command": typed_command(overrides),
         "overrides": list(overrides),
@@ -84,7 +85,7 @@ def environment_record(
         "compile": compiled,
         **({**gpu_record(), "graphs": graphs} if device.type == "cuda" else {}),
         "job": job(),
-        "packages": sorted({_name_and_version(one) for one in importlib.metadata.distributions()}),
+        "packages": sorted({f"{own['Name']}=={own['Version']}" for own in packages}),
     }
 
 
@@ -97,11 +98,6 @@ def is_restarted() -> bool:
     """Whether Slurm or torchrun started this job again."""
     counts = [os.environ.get(name, "0") for name in ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")]
     return counts != ["0", "0"]
-
-
-def _name_and_version(package: importlib.metadata.Distribution) -> str:
-    metadata = package.metadata  # parsed anew at each access
-    return f"{metadata['Name']}=={metadata['Version']}"
 
 
 def gpu_record() -> dict[str, Any]:

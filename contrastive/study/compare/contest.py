@@ -149,9 +149,8 @@ def runs_of_search(contest: Contest, own: Method, search: int) -> list[Run]:
         found += contest.final(own, search, state.chosen)
     if search == 0 and own.name in contest.plan.as_they_come and (state.last or state.is_over):
         found += contest.final(own, 0, {})
-    return list(
-        dict.fromkeys(found)
-    )  # once: where the default settings were chosen, they are also those of the default
+    # once: where the default settings were chosen, they are also those of the default
+    return list(dict.fromkeys(found))
 
 
 def known_runs(contest: Contest, own: Method) -> list[Run]:
