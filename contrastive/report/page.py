@@ -197,4 +197,4 @@ def filled(template: str, *, charts: ModuleType | None, static: bool = False, **
     own = {"verdicts": (), **values}
     library = "" if static or charts is None else charts.javascript()
     svg = None if charts is None else charts.svg
-    return environment.get_template(template).render(static=static, library=library, svg=svg, **own)
+    return str(environment.get_template(template).render(static=static, library=library, svg=svg, **own))
