@@ -16,22 +16,8 @@ def is_view(x: object) -> bool:
     return isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 1
 
 
-def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
-    """Two views (B, ...) → (B, 2, ...)."""
-    if z0.shape != z1.shape:
-        raise ConfigError(
-            f"two views must have one shape (B, D), got {tuple(z0.shape)} and {tuple(z1.shape)}: "
-            "try loss(z0, z1, label)"
-        )
-    return torch.stack([z0, z1], 1)
-
-
 def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None) -> None:
     """Raise ConfigError unless z is (B, V, D), and label and bias are whole numbers (B,)."""
-    if not isinstance(z, Tensor):
-        raise ConfigError(
-            f"embeddings must be tensors, got {type(z).__name__}: try loss(torch.tensor(z0), torch.tensor(z1))"
-        )
     for name, value in (("label", label), ("bias", bias)):
         if value is None:
             continue

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from contrastive.errors import ConfigError, check_choice, check_temperature
 from contrastive.gathering import Group
-from contrastive.loss._batch import Call, check_shapes, is_view, stack_views
+from contrastive.loss._batch import Call, check_shapes, is_view
 from contrastive.loss._diagnostics import false_negative_metrics, mean_of, push_ratio
 from contrastive.pairs.others import Others
 from contrastive.pairs.pairs import ALONE, Pairs, log_mean_exp
@@ -111,7 +111,7 @@ class Loss(nn.Module, ABC):
                 negatives that each process has found for itself through `contrastive.gather` first.
         """
         if rest and is_view(rest[0]):
-            z, rest = stack_views(z, rest[0]), rest[1:]
+            z, rest = torch.stack([z, rest[0]], 1), rest[1:]
         given: tuple[Any, ...] = (*rest, *(label, bias, anchors, index)[len(rest) :])
         label, bias, anchors, index = given
         fields = (across, keys, memory, memory_label, memory_ids, memory_only, ids)

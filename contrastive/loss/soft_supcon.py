@@ -58,12 +58,9 @@ class SoftSupCon(SupervisedContrastiveLoss):
         self.register_buffer("weights", None)
         if weights is None:
             return
-        example = "[[1,0.5],[0.5,1]]"
-        if any(len(row) != len(weights) for row in weights):
-            raise SettingError("weights", "a square matrix", weights, example)
         matrix = torch.tensor(weights, dtype=torch.float32)
         if not (torch.equal(matrix, matrix.T) and bool((matrix >= 0).all())):
-            raise SettingError("weights", "symmetric and at least 0", weights, example)
+            raise SettingError("weights", "symmetric and at least 0", weights, "[[1,0.5],[0.5,1]]")
         self.weights = matrix
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
