@@ -16,11 +16,6 @@ from contrastive.files import locked
 FAILURES = (URLError, OSError, RuntimeError, ValueError, EOFError, AssertionError)
 
 
-def lock_path(dataset: Any, root: str) -> Path:
-    """The file whose lock is held while the dataset is downloaded and unpacked."""
-    return Path(root) / f".{dataset.__name__}.lock"
-
-
 def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) -> Any:
     """`dataset(root, **selection)` of a torchvision class, downloaded by one process at a time if it is not there.
 
@@ -35,7 +30,7 @@ def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) 
     with suppress(*FAILURES):  # not there, or not whole
         return dataset(root, **selection)
     try:
-        with locked(lock_path(dataset, root)):  # torchvision has none
+        with locked(Path(root, f".{dataset.__name__}.lock")):  # torchvision has none
             return dataset(root, download=True, **selection)
     except FAILURES as error:
         place = Path(root).resolve()

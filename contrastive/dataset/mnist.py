@@ -5,10 +5,10 @@ from pathlib import Path
 from torchvision.datasets import MNIST
 
 from contrastive.dataset.digits import gray_to_rgb
-from contrastive.dataset.download import fetch, lock_path
+from contrastive.dataset.download import fetch
 from contrastive.dataset.splits import name_splits
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash, locked
+from contrastive.files import file_hash
 from contrastive.types import Data, Split
 
 MEAN, STD = (0.1307, 0.1307, 0.1307), (0.3081, 0.3081, 0.3081)
@@ -28,29 +28,14 @@ def load_mnist(root: str) -> tuple[Split, Split]:
     Raises:
         ConfigError: the data is damaged, or missing and cannot be downloaded.
     """
-    try:
-        check_files(Path(root))
-    except ConfigError:
-        if not lock_path(MNIST, root).exists():
-            raise
-        with locked(lock_path(MNIST, root)):  # another process may have been unpacking
-            check_files(Path(root))
-    train, test = (fetch(MNIST, FILES, root, folder=FOLDER, train=train) for train in (True, False))
-    check_files(Path(root))  # what was just downloaded and unpacked
-    return Split(train.data, train.targets), Split(test.data, test.targets)
-
-
-def check_files(root: Path) -> None:
-    """Raise ConfigError if one of MNIST's files is there and is not the published one."""
-    for name, expected in SHA256.items():
-        path = root / FOLDER / name
-        if path.is_file() and file_hash(path) != expected:
-            raise ConfigError(
-                f"{path.resolve()} is damaged, its checksum is wrong: remove it and put the published one there"
-            )
-    legacy = root / "MNIST/processed/training.pt"  # torchvision would read it in place of the files above
+    legacy = Path(root, "MNIST/processed/training.pt").resolve()  # torchvision would read it in place of the files
     if legacy.exists():
-        raise ConfigError(f"{legacy.resolve()} has no published checksum: remove {legacy.parent.resolve()}")
+        raise ConfigError(f"{legacy} has no published checksum: remove {legacy.parent}")
+    train, test = (fetch(MNIST, FILES, root, folder=FOLDER, train=train) for train in (True, False))
+    for name, expected in SHA256.items():
+        if file_hash(path := Path(root, FOLDER, name).resolve()) != expected:
+            raise ConfigError(f"{path} is damaged, its checksum is wrong: remove it and put the published one there")
+    return Split(train.data, train.targets), Split(test.data, test.targets)
 
 
 def mnist(*, root: str = "data", hold_out: bool = False) -> Data:

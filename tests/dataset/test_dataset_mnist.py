@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from contrastive.dataset.biased_mnist import biased_mnist
-from contrastive.dataset.mnist import mnist
+from contrastive.dataset.mnist import SHA256, mnist
 from contrastive.errors import ConfigError
 from contrastive.types import Split
 from tests.helpers import REAL
@@ -42,12 +42,21 @@ def test_per_class_and_size_of_biased_mnist(monkeypatch):
         biased_mnist(per_class=1)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x00\x08\x01\x00\x00\x00\x02\x05\x0b", b"no digits"])
-def test_damaged_files_are_called_damaged(tmp_path, content):
-    path = tmp_path / "MNIST/raw/train-labels-idx1-ubyte"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match="train-labels-idx1-ubyte is damaged, its checksum is wrong: remove it"):
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 1]), "train-images-idx3-ubyte is damaged, its checksum is wrong: remove it"),
+        (b"", "MNIST/raw is missing or damaged, and cannot be downloaded"),
+        (b"no digits", "MNIST/raw is missing or damaged, and cannot be downloaded"),
+    ],
+)
+def test_damaged_files_are_called_damaged(tmp_path, labels, said):
+    raw = tmp_path / "MNIST/raw"
+    raw.mkdir(parents=True)
+    for name in SHA256:
+        images = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 28, 0, 0, 0, 28]) + bytes(2 * 28 * 28)
+        (raw / name).write_bytes(images if "images" in name else labels)
+    with pytest.raises(ConfigError, match=said):
         mnist(root=str(tmp_path))
 
 
