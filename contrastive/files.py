@@ -94,12 +94,19 @@ def _umask() -> int:
     return umask
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file; raises ConfigError if the system does not give them."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}): try the same command once it can") from error
+def walked(folder: str | Path, *, skip: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
+    """As os.walk, in linked folders, too, but in each folder once: links may form a circle.
+
+    Args:
+        skip: the real path of a folder that is left out.
+    """
+    entered = {skip}
+    for top, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(top)) in entered:
+            folders.clear()
+        else:
+            entered.add(real)
+            yield top, folders, names
 
 
 def file_hash(path: Path) -> str:

@@ -35,7 +35,7 @@ from contrastive.config.identity import key_of
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
-from contrastive.files import content_of, read_bytes, write_text
+from contrastive.files import content_of, write_text
 from contrastive.listing.names import has_an_image, split_of, subfolders
 from contrastive.text import as_typed, show
 
@@ -193,7 +193,7 @@ def _copies(parts: dict[str, "Part"]) -> list[str]:
     alike = Counter(sizes.values())
     if sum(size for size in sizes.values() if alike[size] > 1) > MOST_READ:
         return []
-    content = {path: content_of(read_bytes(path)) if alike[size] > 1 else size << 32 for path, size in sizes.items()}
+    content = {path: content_of(path.read_bytes()) if alike[size] > 1 else size << 32 for path, size in sizes.items()}
     codes = {key: np.array([content[path] for path in part.paths], np.uint64) for key, part in parts.items()}
     return copy_notes(codes, parts, {key: part.names for key, part in parts.items()})
 

@@ -6,10 +6,12 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.files import walked
 from contrastive.listing.names import is_of_a_tool
 from contrastive.text import as_typed
 
@@ -102,18 +104,10 @@ def _files(path: Path, *, skip: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _below(folder: str, skip: str) -> Iterator[tuple[str, int, int]]:
-    """The files below a folder, those of links too, each folder once: links may form a circle."""
-    entered = {skip}
-    for top, folders, names in os.walk(folder, followlinks=True):
-        if (real := os.path.realpath(top)) in entered:
-            folders.clear()
-            continue
-        entered.add(real)
+    for top, folders, names in walked(folder, skip=skip):
         folders[:] = sorted(name for name in folders if not is_of_a_tool(name))
         for name in sorted(name for name in names if not is_of_a_tool(name)):
             path = os.path.join(top, name)
-            try:
+            with suppress(OSError):  # a link that leads nowhere
                 info = os.stat(path)
-            except OSError:  # a link that leads nowhere
-                continue
-            yield path.removeprefix(folder), info.st_size, info.st_mtime_ns
+                yield path.removeprefix(folder), info.st_size, info.st_mtime_ns

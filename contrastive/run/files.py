@@ -18,7 +18,7 @@ from filelock import lock_descriptor
 
 from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
-from contrastive.files import YAML_LOADER, claimed, file_hash, known, write_text
+from contrastive.files import YAML_LOADER, claimed, file_hash, known, walked, write_text
 from contrastive.listing.places import Place, places
 
 # in a run directory; result.json, written last, means that the run is done
@@ -68,14 +68,7 @@ def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[
 
 def files_below(folder: Path, pattern: str) -> list[Path]:
     """The files of this name in and below a folder, by path; in linked folders, too, each folder once."""
-    found, entered = [], set()
-    for top, folders, names in os.walk(folder, followlinks=True):
-        if (real := os.path.realpath(top)) in entered:  # links may form a circle
-            folders.clear()
-            continue
-        entered.add(real)
-        found += [Path(top, name) for name in fnmatch.filter(names, pattern)]
-    return sorted(found)
+    return sorted(Path(top, name) for top, _, names in walked(folder) for name in fnmatch.filter(names, pattern))
 
 
 def runs_below(folder: Path, name: str = RESULT) -> list[Path]:

@@ -13,7 +13,6 @@ from PIL.ImageFile import ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from contrastive.errors import ConfigError
-from contrastive.files import read_bytes
 
 Array = npt.NDArray[Any]
 LOOKED_AT = 64  # files whose kind is taken for that of all
@@ -77,7 +76,7 @@ def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
         ConfigError: the files have another number of channels, and not one that converts: RGB and gray do.
     """
     step = max(1, len(paths) // LOOKED_AT)
-    some = (read_bytes(path) for path in paths[::step][:LOOKED_AT])
+    some = (path.read_bytes() for path in paths[::step][:LOOKED_AT])
     found = Counter(kind for raw in some if (kind := _kind(raw, channels)) is not None)
     kind = RGB_8 if RGB_8 in found or not found else found.most_common(1)[0][0]
     if channels == 1 and kind == RGB_8 and GRAY_16 in found:

@@ -25,7 +25,7 @@ from contrastive.dataset.folder.decode import Array, Kind, common_kind, decode
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import stats_of_levels
 from contrastive.errors import ConfigError
-from contrastive.files import atomic, content_of, kept, read_bytes
+from contrastive.files import atomic, content_of, kept
 from contrastive.listing.found import CANNOT_BE_READ, Listing, Seen, seen_notes, shortened
 
 FORMAT = 7  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
@@ -133,7 +133,7 @@ def examined(part: Part, size: int, kind: Kind, out: IO[bytes] | None = None) ->
     levels = np.zeros((kind.channels, n_levels), np.int64)
 
     def examine(path: Path) -> tuple[int, Array | str, list[str]]:
-        raw, what = read_bytes(path), list[str]()
+        raw, what = path.read_bytes(), list[str]()
         return content_of(raw), decode(raw, size, kind, seen=what), what
 
     bar = tqdm(total=len(paths), desc="decoding", unit="image", mininterval=1, delay=1)

@@ -16,7 +16,7 @@ from contrastive.dataset.shard.order import Order
 from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.tar import NAMES, write_shard
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash, locked, read_bytes, write_text
+from contrastive.files import file_hash, locked, write_text
 from contrastive.listing.found import Listing
 from contrastive.listing.names import PICTURES
 from contrastive.text import as_typed, printable
@@ -97,7 +97,7 @@ def _members(part: Part, rows: range) -> Iterator[tuple[str, bytes]]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for start in range(rows.start, rows.stop, AHEAD):
             some = part.files[start : min(start + AHEAD, rows.stop)]
-            contents = pool.map(read_bytes, [part.folder / file.path for file in some])
+            contents = pool.map(Path.read_bytes, [part.folder / file.path for file in some])
             for row, (file, content) in enumerate(zip(some, contents, strict=True), start):
                 yield from _sample(row, file, content)
 
