@@ -21,6 +21,8 @@ class Operation(ABC):
     Constructors raise ConfigError for an argument out of range.
     """
 
+    p: float = 1.0  # the probability that it changes an image; at 0 it is drawn, and not applied
+
     @abstractmethod
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
         """Draw the parameters of n images of height × width pixels, on the generator's device."""

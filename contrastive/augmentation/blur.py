@@ -47,8 +47,6 @@ class GaussianBlur(Operation):
         return {"sigma": torch.where(applied, uniform(n, *self.sigma, generator), 0.0)}
 
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
-        if self.p == 0:
-            return x
         rows, columns = (blur_matrix(parameters["sigma"], side, self.kernel_size) for side in x.shape[-2:])
         return separable(x, rows, columns)
 

@@ -55,7 +55,8 @@ class Compose:
         """Apply every operation to uint8 or uint16 images with the parameters drawn for it."""
         x = as_float(x)
         for name, operation in self.ops.items():
-            x = operation.apply(x, parameters[name])
+            if operation.p > 0:
+                x = operation.apply(x, parameters[name])
         return x
 
     def check_channels(self, n: int) -> None:

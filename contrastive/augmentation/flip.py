@@ -25,6 +25,4 @@ class HorizontalFlip(Operation):
         return {"applied": bernoulli(n, self.p, generator)}
 
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
-        if self.p == 0:
-            return x
         return torch.where(parameters["applied"][:, None, None, None], x.flip(-1), x)

@@ -38,8 +38,6 @@ class Grayscale(Operation):
         return {"applied": bernoulli(n, self.p, generator)}
 
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
-        if self.p == 0:
-            return x
         return torch.where(parameters["applied"][:, None, None, None], grayscale(x), x)
 
 

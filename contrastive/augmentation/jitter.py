@@ -72,8 +72,6 @@ class ColorJitter(Operation):
         }
 
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
-        if self.p == 0:
-            return x
         brightness, contrast, saturation, hue, order = (
             parameters[key] for key in ("brightness", "contrast", "saturation", "hue", "order")
         )

@@ -29,6 +29,4 @@ class Solarize(Operation):
         return {"applied": bernoulli(n, self.p, generator)}
 
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
-        if self.p == 0:
-            return x
         return torch.where(parameters["applied"][:, None, None, None] & (x >= self.threshold), 1 - x, x)
