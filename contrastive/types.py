@@ -121,9 +121,8 @@ class Batch:
     view1_source: Tensor | None = None  # (B, K, H, W), images to draw view 1 from; None = the same images
     second: "Batch | None" = None  # another batch, for a regularizer with a batch of its own
     index: Tensor | None = None  # (B,) int64, the rows of the training split that these images are
-    extent: Tensor | None = (
-        None  # (B, 2) int64, height and width of images at the top left of `image`; None = all of it
-    )
+    # (B, 2) int64, height and width of images at the top left of `image`; None = all of it
+    extent: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
         """Copy to the device, see `move`."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
-from contrastive.errors import ConfigError, check_at_least, check_choice
+from contrastive.errors import check_at_least, check_choice
 
 DEPTHS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
     18: (BasicBlock, (2, 2, 2, 2)),
@@ -58,8 +58,7 @@ class ResNet(nn.Module):
 
     def __init__(self, *, depth: int = 18, width: int = 64, stem: str = "small", in_channels: int = 3) -> None:
         super().__init__()
-        if depth not in DEPTHS:
-            raise ConfigError(f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
+        check_choice("encoder.depth", str(depth), [*map(str, DEPTHS)])
         check_at_least("encoder.width", width, 1, example=64)
         check_choice("encoder.stem", stem, STEMS)
         block, counts = DEPTHS[depth]

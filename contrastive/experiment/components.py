@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from hydra.errors import InstantiationException
@@ -99,27 +99,24 @@ def build_data(node: dict[str, Any]) -> Data:
     return data
 
 
-class Loaded(NamedTuple):
-    """Data, the hash of its images and labels, and the files that it was read from as they were before."""
-
-    data: Data
-    data_hash: str
-    files: dict[str, Place]
-
-
-def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None) -> Loaded:
+def load_data(
+    dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None
+) -> tuple[Data, str, dict[str, Place]]:
     """Load the data and compute its fingerprint, once for all jobs of a sweep while its files stay as they are.
 
     Args:
         held_out: the draw of `judged_on_training`; None = the test split is what it is.
         given: the data, drawn already, in place of what `dataset` names.
+
+    Returns:
+        The data, the hash of its images and labels, and the files that it was read from as they were before.
     """
     if given is not None:
-        return Loaded(given, fingerprint(given), {})
+        return given, fingerprint(given), {}
     # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
     with nullcontext() if "cache" in dataset else main_process_first():
         files = places(dataset)
-        return Loaded(*_load_data(json.dumps(dataset, sort_keys=True), held_out, json.dumps(files)), files)
+        return *_load_data(json.dumps(dataset, sort_keys=True), held_out, json.dumps(files)), files
 
 
 @lru_cache(maxsize=1)

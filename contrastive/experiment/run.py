@@ -124,9 +124,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
         Stop: a signal asked this process to end; a checkpoint was saved first.
     """
     settings, step, loader = experiment.settings, experiment.step, experiment.loader
-    start = ResumePoint(0, 0)
-    if run.state is not None:
-        start = resume_point(run.state)
+    start = ResumePoint(0, 0) if run.state is None else resume_point(run.state)
     with stop_signals() as signals:
         log = StepLog(every=settings.log_every)
         checkpointer = Checkpointer(

@@ -29,7 +29,7 @@ def look_page(settings: Settings, command: str) -> str:
         ConfigError: the data cannot be read, or the augmentation has no meaning for them.
     """
     augmentation = build_augmentation(settings)
-    data = load_data(settings.dataset).data
+    data, _, _ = load_data(settings.dataset)
     if isinstance(augmentation, Compose):
         augmentation.check_channels(data.n_channels)
     train, found, node = data.pretrain, data.found, settings.dataset

@@ -83,7 +83,6 @@ def test_the_first_images_of_each_class_are_taken_and_a_long_tail_falls_in_equal
     ("call", "said"),
     [
         (lambda: named([0, 0, 1, 2, 2]), "class bee has fewer than two labeled training images"),
-        (lambda: named([0, 1, 2] * 4, ()), "test split is empty"),
         (lambda: first_per_class(of([0, 1]), 1), r"per_class=500"),
         (lambda: long_tail(of([0, 1]), 0.5), r"dataset\.imbalance must be at least 1, got 0\.5: try"),
         (lambda: judged_on_training(replace(named([0, 1, 2] * 4), classes=()), 0), "try held_out=null"),

@@ -13,7 +13,7 @@ from tests.helpers import TINY, compose_settings, without_time
 
 def test_recolored_validation_images_are_judged_on_and_not_trained_on():
     node = {"_target_": "contrastive.dataset.biased_digits.biased_digits", "rho": 0.9, "size": 8, "hold_out": False}
-    judged = load_data(node, 0).data
+    judged = load_data(node, 0)[0]
     held_out = biased_digits(rho=0.9, size=8, hold_out=True)
     assert torch.equal(judged.test.image, held_out.probe_val.image)
     assert torch.equal(judged.pretrain.image, held_out.pretrain.image)

@@ -61,7 +61,7 @@ def test_images_of_a_class_have_one_black_and_one_white() -> None:
 
 def test_views_are_what_the_augmentation_makes_of_the_images() -> None:
     settings = compose_settings("dataset=digits", "dataset.size=8", "seed=3")
-    data, augmentation = load_data(settings.dataset).data, build_augmentation(settings)
+    data, augmentation = load_data(settings.dataset)[0], build_augmentation(settings)
     shown = views(data.pretrain, augmentation, settings.seed)
     assert [len(row) for row in shown] == [9] * 8
     rows = torch.tensor([round(i * (len(data.pretrain) - 1) / 7) for i in range(8)])
@@ -98,7 +98,7 @@ def test_the_page_has_counts_images_and_what_was_left_out(tmp_path: Path, capsys
 
 def test_groups_of_class_and_bias_are_counted() -> None:
     settings = compose_settings("dataset=biased_digits", "dataset.size=8", "augmentation=none")
-    train = load_data(settings.dataset).data.pretrain
+    train = load_data(settings.dataset)[0].pretrain
     assert train.bias is not None
     page = look_page(settings, "python train.py")
     n = sum(int(c) == 3 and int(b) == 3 for c, b in zip(train.label, train.bias, strict=True))
@@ -112,7 +112,7 @@ def test_views_of_whole_images_are_cut_out_of_these(tmp_path: Path) -> None:
         "dataset=shards", f"dataset.root={tmp_path}/shards", "dataset.size=8", "dataset.frame=30",
         f"dataset.cache={tmp_path}",
     )  # fmt: skip
-    data, augmentation = load_data(settings.dataset).data, build_augmentation(settings)
+    data, augmentation = load_data(settings.dataset)[0], build_augmentation(settings)
     shown = views(data.pretrain, augmentation, settings.seed)
     assert {tuple(pixels(uri).shape) for row in shown for uri in row} == {(3, 8, 8)}
     whole, extent = data.pretrain.for_views(torch.tensor([0]))

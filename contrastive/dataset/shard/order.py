@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 Rows = npt.NDArray[np.uint64]
-ORDER = (
-    1  # raise it when the same key would give another order: no run goes on with an order that it did not begin with
-)
+# raise it when the same key would give another order: no run goes on with an order that it did not begin with
+ORDER = 1
 ROUNDS = 6
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, made odd: Knuth's multiplicative hash
 
