@@ -165,34 +165,6 @@ class Evaluator(ABC):
         """Raise ConfigError if the evaluator needs another one that is not `before` it in the list."""
 
 
-class StepObserver(ABC):
-    """An evaluator that also learns from the batches of pretraining, without influence on the encoder.
-
-    Its state is part of the checkpoint, so that a resumed run ends with the same metrics.
-    """
-
-    @abstractmethod
-    def prepare(self, *, dim: int, n_classes: int, device: torch.device, seed: int) -> None:
-        """Forget everything and get ready for features of `dim` dimensions."""
-
-    @abstractmethod
-    def observe(self, h: Tensor, label: Tensor) -> None:
-        """Learn from the features of one training batch, that of all processes together.
-
-        Args:
-            h: (B, V, F), as the encoder in training mode computed them, without gradient.
-            label: (B,), -1 = unlabeled.
-        """
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Plain containers and tensors that `load` restores."""
-
-    @abstractmethod
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned, after `prepare`."""
-
-
 def evaluate(
     evaluators: Mapping[str, Evaluator],
     features: FeatureSets,
@@ -269,10 +241,15 @@ def accuracies(scores: Tensor, label: Tensor) -> dict[str, float]:
     return {f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5) if k == 1 or scores.shape[1] > k}
 
 
-def progress(total: int, name: str, *, unit: str = "batch") -> tqdm:
+def read_out(scores: Tensor, label: Tensor, val_top1: float) -> Scores:
+    """What an evaluator gives that has scores (N, C) of the test images with these labels (N,)."""
+    return Scores(test=accuracies(scores, label), val={"top1": val_top1}, predictions={"": scores.argmax(1)})
+
+
+def progress(total: int, name: str, batches: Iterable[Any] | None = None) -> tqdm:
     """A bar over `total` units of the evaluator `name`; only on a terminal, and by the first of several processes."""
     quiet = True if os.environ.get("RANK", "0") != "0" else None  # None: quiet unless on a terminal
-    return tqdm(total=total, desc=name, unit=unit, delay=DELAY, mininterval=1, leave=False, disable=quiet)
+    return tqdm(batches, total=total, desc=name, unit="batch", delay=DELAY, mininterval=1, leave=False, disable=quiet)
 
 
 def shuffled(n: int, batch_size: int) -> Iterator[Tensor]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies, topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, read_out, topk_accuracy
 
 
 @dataclass(kw_only=True)
@@ -23,8 +23,5 @@ class Classifier(Evaluator):
         if features.classifier is None:
             return Scores()
         scores = features.classifier(features.test.h)
-        return Scores(
-            test=accuracies(scores, features.test.label),
-            val={"top1": topk_accuracy(features.classifier(features.val.h), features.val.label, 1)},
-            predictions={"": scores.argmax(1)},
-        )
+        val_top1 = topk_accuracy(features.classifier(features.val.h), features.val.label, 1)
+        return read_out(scores, features.test.label, val_top1)

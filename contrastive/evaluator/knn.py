@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_above, check_at_least
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies, topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, read_out, topk_accuracy
 from contrastive.types import Features
 
 
@@ -85,11 +85,7 @@ class KNN(Evaluator):
     def __call__(self, features: FeatureSets) -> Scores:
         scores = self._scores(features, features.bank, features.test)
         val = self._scores(features, features.train, features.val)
-        return Scores(
-            test=accuracies(scores, features.test.label),
-            val={"top1": topk_accuracy(val, features.val.label, 1)},
-            predictions={"": scores.argmax(1)},
-        )
+        return read_out(scores, features.test.label, topk_accuracy(val, features.val.label, 1))
 
     def _scores(self, features: FeatureSets, bank: Features, query: Features) -> Tensor:
         """(Q, C) class scores of the queries."""

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies, topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, read_out, topk_accuracy
 
 LENGTHS = (0.0, 2**-10, 2**-5, 0.25, 0.5, 1.0, 2.0)  # of a Newton step
 MAX_CG = 200  # steps of conjugate gradients for one direction
@@ -48,10 +48,7 @@ class Linear(Evaluator):
         best = fit_strengths(x, train.label, x_val, val.label, l2=self.l2, n_classes=n, max_iter=self.max_iter)
         x_bank = standardize(bank.h)
         weight = fit_logistic(x_bank, bank.label, n_classes=n, l2=best.l2, max_iter=self.max_iter, start=best.weight)
-        scores = logits(weight, standardize(test.h))
-        return Scores(
-            test=accuracies(scores, test.label), val={"top1": best.val_top1}, predictions={"": scores.argmax(1)}
-        )
+        return read_out(logits(weight, standardize(test.h)), test.label, best.val_top1)
 
 
 class Standardizer:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, accuracies, progress, shuffled
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, progress, read_out, shuffled
 from contrastive.types import Features
 
 
@@ -58,17 +58,12 @@ class LinearSGD(Evaluator):
         n, n_val = (len(images.rows(split)[1]) for split in ("train", "val"))
         steps = max(1, round(self.epochs * math.ceil(n / self.batch_size)))
         layers = Layers(features, lr=sorted(self.lr), momentum=self.momentum, weight_decay=self.weight_decay)
-        with progress(steps, "linear_sgd") as bar:
-            for step, batch in enumerate(images.encode("train", islice(shuffled(n, self.batch_size), steps))):
-                layers.step(batch, factor=(1 + math.cos(math.pi * step / steps)) / 2)
-                bar.update()
+        batches = images.encode("train", islice(shuffled(n, self.batch_size), steps))
+        for step, batch in enumerate(progress(steps, "linear_sgd", batches)):
+            layers.step(batch, factor=(1 + math.cos(math.pi * step / steps)) / 2)
         val_top1 = layers.top1(images.encode("val", torch.arange(n_val).split(self.batch_size)))
         scores = layers.scores(features.test.h)[val_top1.index(max(val_top1))]
-        return Scores(
-            test=accuracies(scores, features.test.label),
-            val={"top1": max(val_top1)},
-            predictions={"": scores.argmax(1)},
-        )
+        return read_out(scores, features.test.label, max(val_top1))
 
 
 class Layers:

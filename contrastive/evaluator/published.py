@@ -12,7 +12,6 @@ from contrastive.evaluator.base import (
     Evaluator,
     FeatureSets,
     Scores,
-    StepObserver,
     accuracies,
     progress,
     shuffled,
@@ -62,25 +61,25 @@ class AdamProbe(Evaluator):
         optimizer = torch.optim.Adam(layer.parameters(), lr=self.lr, weight_decay=self.weight_decay)
         n = len(images.rows("bank")[1])
         steps = self.epochs * -(-n // self.batch_size)
-        with progress(steps, "adam_probe") as bar:
-            for batch in images.encode("bank", islice(shuffled(n, self.batch_size), steps), images.augmentation):
-                optimizer.zero_grad()
-                F.cross_entropy(layer(batch.h), batch.label).backward()
-                optimizer.step()
-                bar.update()
+        batches = images.encode("bank", islice(shuffled(n, self.batch_size), steps), images.augmentation)
+        for batch in progress(steps, "adam_probe", batches):
+            optimizer.zero_grad()
+            F.cross_entropy(layer(batch.h), batch.label).backward()
+            optimizer.step()
         with torch.no_grad():
             scores = layer(features.test.h)
         return Scores(test=accuracies(scores, features.test.label), predictions={"": scores.argmax(1)})
 
 
 @dataclass(kw_only=True)
-class OnlineProbe(Evaluator, StepObserver):
+class OnlineProbe(Evaluator):
     """Test accuracy of a linear layer that learns from the training batches (Barbano et al. 2023, released code).
 
     At every step of pretraining, Adam minimizes the cross-entropy of the layer on the L2-normalized features of view 0;
     no gradient reaches the encoder. Every epoch is tested. The published metric is that of the best test epoch; it is
     `best_test_top1`, selected on the test split, and the metric of the last epoch, `top1`, stands beside it. It reports
-    nothing before the first step, and nothing if no image is labeled.
+    nothing before the first step, and nothing if no image is labeled. Its state is part of the checkpoint, so that a
+    resumed run ends with the same metrics.
 
     Args:
         lr: of Adam, above 0.
@@ -102,11 +101,18 @@ class OnlineProbe(Evaluator, StepObserver):
         )
 
     def prepare(self, *, dim: int, n_classes: int, device: torch.device, seed: int) -> None:
+        """Forget everything and get ready for features of `dim` dimensions."""
         self.linear = linear_layer(dim, n_classes, rng=generator("cpu", seed, "trained along"), device=device)
         self.optimizer = torch.optim.Adam(self.linear.parameters(), lr=self.lr, weight_decay=self.weight_decay)
         self.best_top1, self.best_predictions = -1.0, torch.empty(0)
 
     def observe(self, h: Tensor, label: Tensor) -> None:
+        """Learn from the features of one training batch, that of all processes together.
+
+        Args:
+            h: (B, V, F), as the encoder in training mode computed them, without gradient.
+            label: (B,), -1 = unlabeled.
+        """
         assert self.linear is not None
         scores = self.linear(F.normalize(h[:, 0].float(), dim=1))
         loss = F.cross_entropy(scores, label, ignore_index=-1, reduction="sum") / (label >= 0).sum().clamp(min=1)
@@ -128,6 +134,7 @@ class OnlineProbe(Evaluator, StepObserver):
         )
 
     def state(self) -> dict[str, Any]:
+        """Plain containers and tensors that `load` restores."""
         assert self.linear is not None
         return {
             "linear": self.linear.state_dict(),
@@ -137,6 +144,7 @@ class OnlineProbe(Evaluator, StepObserver):
         }
 
     def load(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned, after `prepare`."""
         assert self.linear is not None
         self.linear.load_state_dict(state["linear"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -12,7 +12,8 @@ from contrastive.average.ema import of_average
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_types
 from contrastive.errors import ConfigError
-from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
+from contrastive.evaluator.base import Evaluator, evaluate
+from contrastive.evaluator.published import OnlineProbe
 from contrastive.experiment.build import applicable_evaluators
 from contrastive.experiment.components import build_evaluators, check_channels, instantiate_node, load_data
 from contrastive.experiment.encoder import load_run_encoder
@@ -41,7 +42,7 @@ def build_chosen(settings: Settings) -> dict[str, Evaluator]:
     check_types(settings.evaluator, "evaluator")
     evaluators = build_evaluators(settings.evaluator)
     for name, evaluator in evaluators.items():
-        if isinstance(evaluator, StepObserver):
+        if isinstance(evaluator, OnlineProbe):
             raise ConfigError(
                 f"evaluator {name} learns from the batches of training, which is over: "
                 "try 'evaluator=[linear]', or train with it"

@@ -20,7 +20,8 @@ from contrastive.distributed.launch import launch
 from contrastive.distributed.process import broadcast_from_main, init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
 from contrastive.encoder._trained import merged
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver, evaluate
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
+from contrastive.evaluator.published import OnlineProbe
 from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.components import feature
@@ -134,7 +135,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             every=settings.checkpoint_every,
             minutes=settings.checkpoint_every_minutes,
         )
-        observers = {name: item for name, item in experiment.evaluators.items() if isinstance(item, StepObserver)}
+        observers = {name: item for name, item in experiment.evaluators.items() if isinstance(item, OnlineProbe)}
         dim, n_classes = cast(int, step.encoder.dim), len(experiment.data.classes)
         for observer in observers.values():
             observer.prepare(dim=dim, n_classes=n_classes, device=experiment.device, seed=settings.seed)

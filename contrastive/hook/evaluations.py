@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from contrastive.distributed.signals import Stop, StopSignals
-from contrastive.evaluator.base import Scores, StepObserver
+from contrastive.evaluator.base import Scores
+from contrastive.evaluator.published import OnlineProbe
 from contrastive.gathering import gather
 from contrastive.training.checkpointer import Checkpointer
 from contrastive.training.hook import Hook, Training
@@ -37,7 +38,7 @@ class Evaluations(Hook):
         before: Callable[[Training], Scores],
         due: Callable[[int], dict[str, float]],
         after: Callable[[Training], Scores],
-        observers: Mapping[str, StepObserver],
+        observers: Mapping[str, OnlineProbe],
         checkpointer: Checkpointer,
         signals: StopSignals,
     ) -> None:
