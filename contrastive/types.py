@@ -48,6 +48,11 @@ def visible(image: Tensor, like: Tensor | None = None) -> Tensor:
     return ((x - low) / (high - low).clamp(min=1e-6)).expand(-1, 3, -1, -1)
 
 
+def count_pairs(first: Tensor, second: Tensor, n_first: int, n_second: int) -> Tensor:
+    """How often each pair of two numbers (N,), such as class and bias, occurs: (n_first, n_second) int64."""
+    return torch.bincount(first * n_second + second, minlength=n_first * n_second).view(n_first, n_second)
+
+
 def unit(x: Tensor) -> Tensor:
     """The vectors along the last dimension scaled to length 1; in a vector of length 0 the gradient grows a
     millionfold at most."""

@@ -12,7 +12,7 @@ from contrastive.errors import ConfigError, check_choice
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, topk_accuracy
 from contrastive.evaluator.linear import Standardizer, fit_logistic, logits
 from contrastive.seeding import generator
-from contrastive.types import Features
+from contrastive.types import Features, count_pairs
 
 EARLIER = {"cell_mean_top1": "group_mean_top1", "worst_cell_top1": "worst_group_top1"}  # names that results keep
 METRICS = ("top1", "group_mean_top1", "conflicting_top1", "worst_group_top1", *EARLIER)
@@ -95,8 +95,7 @@ class BiasAudit(Evaluator):
 def majority_bias(train: Features, n_classes: int, n_biases: int) -> Tensor:
     """(C,): the most frequent bias of each class in training; images that show it are bias-aligned."""
     assert train.bias is not None
-    count = torch.zeros(n_classes, n_biases, device=train.label.device)
-    return count.index_put_((train.label, train.bias), torch.ones((), device=count.device), accumulate=True).argmax(1)
+    return count_pairs(train.label, train.bias, n_classes, n_biases).argmax(1)
 
 
 def mean_by_group(right: Tensor, label: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:

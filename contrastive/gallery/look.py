@@ -12,7 +12,7 @@ from contrastive.gallery.images import as_uri, spaced, uris
 from contrastive.listing.found import NAMED
 from contrastive.report.page import filled
 from contrastive.seeding import generator
-from contrastive.types import Data, Split, as_float
+from contrastive.types import Data, Split, as_float, count_pairs
 
 N_CLASSES, OF_A_CLASS = 20, 5  # classes that show images, and how many
 N_IMAGES, N_VIEWS = 8, 8  # augmented images, and views of each
@@ -70,8 +70,8 @@ def counts(data: Data) -> list[list[str]]:
 def bias_counts(train: Split, data: Data) -> list[list[str]]:
     """Training images of each class (rows) and bias (columns), as a grid."""
     assert train.bias is not None
-    numbers = torch.zeros(len(data.classes) + 1, len(data.biases), dtype=torch.long)  # the last row: no label
-    numbers.index_put_((train.label.cpu(), train.bias.cpu()), torch.tensor(1), accumulate=True)
+    n = len(data.classes) + 1  # the last row: no label
+    numbers = count_pairs(train.label.cpu() % n, train.bias.cpu(), n, len(data.biases))
     rows = zip([*data.classes, "no label"], numbers.tolist(), strict=True)
     return [["class", *data.biases], *([name, *map("{:,}".format, own)] for name, own in rows if any(own))]
 

@@ -27,7 +27,7 @@ from contrastive.run.run import Run
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
 from contrastive.training.progress import announced
-from contrastive.types import Data, Features, unit
+from contrastive.types import Data, Features, count_pairs, unit
 
 N_POINTS, POINT = 1000, 48  # images of the map, and their side in pixels
 N_QUERIES, N_NEIGHBORS, N_WORST = 12, 10, 20
@@ -137,8 +137,7 @@ def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
     """(cells of the matrix, its classes with their numbers of test images)."""
     label, n_classes = found.data.test.label.cpu(), len(found.data.classes)
     known = label >= 0
-    matrix = torch.zeros(n_classes, n_classes, dtype=torch.long)
-    matrix.index_put_((label[known], found.guess[known]), torch.tensor(1), accumulate=True)
+    matrix = count_pairs(label[known], found.guess[known], n_classes, n_classes)
     n = matrix.sum(1)
     names = [f"{name} ({int(n[c]):,})" for c, name in enumerate(found.data.classes)]
     cells = [

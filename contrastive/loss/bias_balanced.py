@@ -11,12 +11,11 @@ The frequency of each class under a bias is added to the logits. The classifier 
 :related: bias_contrastive, group_dro, cross_entropy
 """
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.loss.base import SampleLoss
-from contrastive.types import Split
+from contrastive.types import Split, count_pairs
 
 TINY = 1e-9
 
@@ -49,8 +48,7 @@ class BiasBalanced(SampleLoss):
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         assert train.bias is not None
-        count = torch.zeros(int(train.bias.max()) + 1, n_classes, device=train.label.device)
-        count.index_put_((train.bias, train.label), torch.ones((), device=count.device), accumulate=True)
+        count = count_pairs(train.bias, train.label, int(train.bias.max()) + 1, n_classes).float()
         self.set_prior(count / count.sum(1, keepdim=True).clamp(min=1))
 
     def set_prior(self, prior: Tensor) -> None:

@@ -18,10 +18,12 @@ from contrastive.augmentation.blur import blur_uint8
 from contrastive.dataset.shard.order import Order
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator
-from contrastive.types import Batch, Shard, Split, move, tensors
+from contrastive.types import Batch, Shard, Split, count_pairs, move, tensors
 
 T = TypeVar("T")
 DEPTH = 3  # batches that are fetched ahead
+# The one stream of the process that copies to a device; the allocator keeps memory for each stream.
+copy_stream = cache(torch.cuda.Stream)
 
 
 class Loader:
@@ -195,12 +197,6 @@ def uploaded(batches: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
         yield batch
 
 
-@cache
-def copy_stream(device: torch.device) -> torch.cuda.Stream:
-    """The one stream of the process that copies to this device; the allocator keeps memory for each stream."""
-    return torch.cuda.Stream(device)
-
-
 MAX_RATIO = 10.0  # a rare image is drawn at most so many times as often as the most common
 
 
@@ -233,8 +229,7 @@ def class_and_group_sizes(split: Split, sampler: str) -> tuple[Tensor, Tensor]:
             "try dataset=biased_digits, or bias_from=RUN to infer them from an earlier run"
         )
     label, bias = split.label.cpu(), split.bias.cpu()
-    count = torch.zeros(int(label.max()) + 1, int(bias.max()) + 1, dtype=torch.float64)
-    count.index_put_((label, bias), torch.ones((), dtype=torch.float64), accumulate=True)
+    count = count_pairs(label, bias, int(label.max()) + 1, int(bias.max()) + 1).double()
     return count.sum(1)[label], count[label, bias]
 
 
