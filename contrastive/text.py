@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, TextIO
@@ -103,6 +103,12 @@ def format_grid(rows: list[list[str]]) -> str:
 def counted(n: int, noun: str) -> str:
     """`1 epoch`, `1,000 epochs`, `2 batches`, `5 searches`."""
     return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'tch', 'rch', 'x')) else 's'}"
+
+
+def listed(names: Sequence[object], most: int) -> str:
+    """`a, b and 3 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(map(str, names[:most]))}{more}"
 
 
 def clock(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contrastive.text import counted, printable
+from contrastive.text import counted, listed, printable
 
 NAMED = 3  # files that a reason names
 MOST_COMPARED = 10**7  # images, in seconds
@@ -156,6 +156,5 @@ def copy_notes(
 
 def _named(what: str, counts: Mapping[str, int]) -> list[str]:
     """`2 classes: ant (3), bee (5)`; nothing where there are none."""
-    shown = ", ".join(f"{name} ({n:,})" for name, n in [*counts.items()][:CLASSES])
-    more = f" and {len(counts) - CLASSES} more" if len(counts) > CLASSES else ""
-    return [f"{len(counts)} {what}: {shown}{more}"] if counts else []
+    each = [f"{name} ({n:,})" for name, n in counts.items()]
+    return [f"{len(counts)} {what}: {listed(each, CLASSES)}"] if counts else []

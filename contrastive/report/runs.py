@@ -20,6 +20,7 @@ from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
 from contrastive.run.files import RESULT, files_below, read_evaluations
 from contrastive.run.run import Run, read_run
+from contrastive.text import listed
 
 DATA_SEED = "dataset.data_seed"
 N_NAMED = 3  # unfinished runs in a sentence
@@ -63,9 +64,8 @@ def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
         runs.append(replace(run, settings=settings))
     _join_sources(runs)
     begun = dict.fromkeys(file.parent for folder in folders for file in files_below(folder, "environment.json"))
-    if unfinished := [str(path) for path in begun if not (path / "result.json").exists()]:
-        more = f" and {len(unfinished) - N_NAMED} more" if len(unfinished) > N_NAMED else ""
-        notes.append(f"not finished and not counted: {', '.join(unfinished[:N_NAMED])}{more}")
+    if unfinished := [path for path in begun if not (path / "result.json").exists()]:
+        notes.append(f"not finished and not counted: {listed(unfinished, N_NAMED)}")
     return runs, notes
 
 

@@ -20,6 +20,7 @@ from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, OPTIONAL, f
 from contrastive.errors import ConfigError
 from contrastive.files import YAML_LOADER, claimed, file_hash, known, walked, write_text
 from contrastive.listing.places import Place, places
+from contrastive.text import listed
 
 # in a run directory; result.json, written last, means that the run is done
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
@@ -93,10 +94,7 @@ def run_below(folder: Path, name: str = RESULT) -> Path:
     """
     found = [folder] if (folder / name).exists() else runs_below(folder, name)
     if len(found) > 1:
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        raise ConfigError(
-            f"{folder} holds {len(found)} runs: try one of {', '.join(map(str, found[:MOST_NAMED]))}{more}"
-        )
+        raise ConfigError(f"{folder} holds {len(found)} runs: try one of {listed(found, MOST_NAMED)}")
     return found[0]
 
 

@@ -12,7 +12,7 @@ from contrastive.dataset.splits import drawn
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
 from contrastive.listing.names import LeftOut, composed, image_paths, split_of
-from contrastive.text import as_typed, counted, printable
+from contrastive.text import as_typed, counted, listed, printable
 
 NUMBERS = {"0": "train", "1": "val", "2": "test"}  # as WILDS writes splits
 # those of Waterbirds
@@ -164,8 +164,6 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
         ConfigError: it cannot be read, or is empty.
     """
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device would be read for ever
-            raise OSError("it is no file")
         with path.open(newline="", encoding="utf-8-sig") as file:
             first = file.readline()
             file.seek(0)
@@ -232,8 +230,7 @@ def _check_cells(path: Path, names: Mapping[str, str | None], rows: Sequence[tup
 
 def _lines(numbers: Sequence[int]) -> str:
     """`lines 3, 5, 9, 12, 13 and 7 more`; the header is line 1."""
-    more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:NAMED]))}{more}"
+    return f"line{'s' if len(numbers) > 1 else ''} {listed(numbers, NAMED)}"
 
 
 def _in_order(values: set[str]) -> tuple[str, ...]:
