@@ -37,6 +37,7 @@ from contrastive.config.words import quote_paths
 from contrastive.errors import ConfigError
 from contrastive.files import content_of, write_text
 from contrastive.listing.names import has_an_image, split_of, subfolders
+from contrastive.listing.places import USUAL_SIZE
 from contrastive.text import as_typed, show
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 LOOKED_AT = 256  # images, evenly spaced
 MOST_READ = 10**9  # bytes of files that are compared
 SIDES = (224, 128, 96, 64, 32)  # of images that recipes are for
-USUAL_SIDE = 32  # where nothing is known of the images
 TABLES, ARRAYS = (".csv", ".tsv"), (".npy", ".npz")
 # columns of a table, by name
 HINTS = {
@@ -163,7 +163,7 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None) -> tuple[
     some = {key: Part(part.folder, part.files[::step]) for key, part in listed.splits.items()}
     paths = [path for part in some.values() for path in part.paths]
     kind = common_kind(paths, channels)
-    facts = {key: examined(part, USUAL_SIDE, kind) for key, part in some.items()}
+    facts = {key: examined(part, USUAL_SIZE, kind) for key, part in some.items()}
     with ThreadPoolExecutor() as pool:
         opened = [each for each in pool.map(_side_and_mode, paths) if each]
     sides = [side for side, _ in opened]
@@ -179,7 +179,7 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None) -> tuple[
 
 def usual_size(sides: Sequence[int]) -> str:
     """The word for the size of images whose shorter sides these are: the largest of `SIDES` that half of them have."""
-    middle = int(median(sides)) if sides else USUAL_SIDE
+    middle = int(median(sides)) if sides else USUAL_SIZE
     return f"dataset.size={next((side for side in SIDES if side <= middle), middle)}"
 
 
@@ -204,7 +204,7 @@ def size_in_shards(indices: "Sequence[Index]") -> str:
 
     from contrastive.dataset.shard.stored import StoredImages
 
-    stored = StoredImages(indices[:1], size=USUAL_SIDE)
+    stored = StoredImages(indices[:1], size=USUAL_SIZE)
     images = stored.read(torch.arange(0, len(stored), max(1, len(stored) // LOOKED_AT)))
     return usual_size([opened[0] for image in images if (opened := _side_and_mode(BytesIO(image)))])
 
@@ -228,7 +228,7 @@ def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     from contrastive.listing.found import Listing
 
     sized = "dataset=shards" in words and "dataset.size" not in map(key_of, words)
-    with composed([*words, *([f"dataset.size={USUAL_SIDE}"] if sized else [])], folders) as settings:
+    with composed([*words, *([f"dataset.size={USUAL_SIZE}"] if sized else [])], folders) as settings:
         from contrastive.experiment.components import build_data, image_size  # late: importing torch takes seconds
 
         data = build_data(settings.dataset)

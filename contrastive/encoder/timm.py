@@ -40,21 +40,13 @@ def timm_encoder(
     try:
         size = size_argument(name, image_size)
         network: Any = timm.create_model(name, pretrained=pretrained, num_classes=0, in_chans=in_channels, **size)
-    except OSError as error:
-        raise ConfigError(
-            f"the weights of {name} cannot be downloaded ({_short(error)}): "
-            "try encoder.weights=FILE, a file of them, in place of encoder.pretrained=true"
-        ) from error
     except Exception as error:  # timm raises many kinds
-        advice = "encoder.pretrained=false" if pretrained else "encoder.image_size=224 with dataset.size=224"
-        raise ConfigError(f"timm cannot build {name} ({_short(error)}): try {advice}") from error
+        said, other = " ".join(str(error).split())[:200], "encoder.image_size=224 with dataset.size=224"
+        advice = "encoder.weights=FILE, a file of its weights, or encoder.pretrained=false" if pretrained else other
+        raise ConfigError(f"timm cannot build {name} ({said}): try {advice}") from error
     network.dim = int(network.num_features if network.head_hidden_size is None else network.head_hidden_size)
     network.feature = f"pooled features of timm's {name}"
     return network  # type: ignore[no-any-return]
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def size_argument(name: str, image_size: int | None) -> dict[str, int]:

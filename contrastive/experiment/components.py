@@ -23,7 +23,7 @@ from contrastive.distributed.process import is_main, main_process_first
 from contrastive.encoder._trained import add_lora, freeze_first
 from contrastive.errors import ConfigError, SettingError
 from contrastive.evaluator.base import Evaluator
-from contrastive.listing.places import Place, places
+from contrastive.listing.places import USUAL_SIZE, Place, places
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import RGB, encoder_node, weights_path
 from contrastive.run.weights import channels_of, load_into
@@ -239,16 +239,10 @@ def build_optimizer(
         factors: of each group, on the learning rate; () = 1.
     """
     rated = [(group, factor) for group, factor in zip(groups, factors or [1.0] * len(groups), strict=True) if group]
-    try:
-        optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group, _ in rated])
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
+    optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group, _ in rated])
     for group, (_, factor) in zip(optimizer.param_groups, rated, strict=True):
         group["initial_lr"] = group["lr"] = group["lr"] * factor
     return optimizer
-
-
-USUAL_SIZE = 32
 
 
 def image_size(dataset: dict[str, Any]) -> int | None:

@@ -19,7 +19,7 @@ from contrastive.text import as_typed
 KEYS = ("root", "test", "val", "unlabeled", "table", "images", "labels", "test_images", "test_labels")
 
 
-USUAL_SIZE = 32
+USUAL_SIZE = 32  # pixels of a side, where nothing is known of the images
 
 
 class Place(TypedDict):
