@@ -60,15 +60,12 @@ class Augmentation(Protocol):
 
     def draw(self, n: int, height: Side, width: Side, generator: Generator) -> dict[str, Parameters]:
         """Draw the parameters of n images, by name of the operation."""
-        ...
 
     def apply(self, x: Tensor, parameters: dict[str, Parameters]) -> Tensor:
         """Map uint8 or uint16 (B, K, H, W) with B rows of parameters to float32 (B, K, h, w) in [0, 1]."""
-        ...
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """Size of the views of images of height × width pixels; ConfigError if the size is impossible."""
-        ...
 
 
 def check_probability(key: str, value: float) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sysconfig
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -32,6 +32,8 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 MOST = 4096  # times the bytes of its views is more than a network keeps: of so few nothing is counted
 ON_CPU = 1.4  # times what is kept a step holds at most, and more: 1.5 to 1.9 were measured (torch 2.15)
 GIB = 2**30
+# What torch starts with, from OMP_NUM_THREADS; asked for before the first run of a sweep changes it.
+own_threads = cache(torch.get_num_threads)
 
 
 def keep_freed_memory() -> None:
@@ -258,12 +260,6 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     torch.set_num_threads(n)
     differs = recorded is not None and recorded != n
     return counted(n, "thread") + f" (it last ran with {recorded}: metrics may differ in their last digits)" * differs
-
-
-@lru_cache
-def own_threads() -> int:
-    """The number that torch starts with, from OMP_NUM_THREADS; asked for before the first run of a sweep changes it."""
-    return torch.get_num_threads()
 
 
 def busy_warning() -> str:

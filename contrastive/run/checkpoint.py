@@ -115,12 +115,10 @@ def read_checkpoint(path: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
         raise CheckpointError("is missing")
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        expected = state.pop("sha256")
-        whole = content_hash(state) == expected
+        if state.pop("sha256") != content_hash(state):
+            raise ValueError("its checksum does not agree")
     except Exception as error:  # torch raises whatever a damaged archive or pickle leads to
         raise CheckpointError("is damaged or of another version") from error
-    if not whole:
-        raise CheckpointError("is damaged: its checksum does not agree")
     if differing := [key for key in MADE_BY if state["made_by"].get(key) != made_by[key]]:
         raise CheckpointError(f"is of another run: other {' and '.join(differing)}")
     if missing := missing_lines(path.parents[1], state["logs"]):

@@ -145,4 +145,3 @@ class Harmless(Hook):
             self.has_failed = True
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             tqdm.write(f"warning: tracker {self.name} failed ({reason}): the run goes on without it")
-            return None

@@ -19,6 +19,8 @@ from contrastive.optimizer.lars import LARS
 from contrastive.training.step import StepOutput, TrainStep
 from contrastive.types import Batch, tensors
 
+# The one stream of the process that captures on a device; torch has 32, one of which copies batches.
+capture_stream = cache(torch.cuda.Stream)
 WARM_UP = 3  # steps of a run before the capture: they start the optimizer, choose algorithms and compile
 STEADY = ("contrastive", "torch", "torchvision")  # whose code decides nothing on the host from one step to the next
 
@@ -159,9 +161,3 @@ class GraphedStep(TrainStep):
         finally:
             for group, values in zip(groups, own, strict=True):
                 group.update(values)
-
-
-@cache
-def capture_stream(device: torch.device) -> torch.cuda.Stream:
-    """The one stream of the process that captures on this device; torch has 32, one of which copies batches."""
-    return torch.cuda.Stream(device)

@@ -103,10 +103,7 @@ class Objective(nn.Module):
 
     def required_outputs(self, batch: str) -> tuple[str, ...]:
         """Names of the network's outputs that terms read of the `main` or of the `second` batch."""
-        if not self.has_second_batch:
-            terms = self.terms if batch == "main" else []
-        else:
-            terms = [self.terms[batch == "second"]]
+        terms = [self.terms[batch == "second"]] if self.has_second_batch else self.terms
         return tuple(sorted({"features" if term.input == "logits" else term.input for term in terms}))
 
     def forward(self, main: Embedded, second: Embedded | None = None) -> Tensor:

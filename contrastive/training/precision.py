@@ -29,11 +29,8 @@ def choose(precision: str, device: torch.device) -> str:
         return "tf32" if is_ampere else "fp32"
     if precision != "auto":
         return precision
-    if device.type == "cuda":
-        is_fast = is_ampere
-    else:
-        is_fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return "bf16" if is_fast else "fp32"
+    is_fast_cpu = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bf16" if is_ampere or (device.type == "cpu" and is_fast_cpu) else "fp32"
 
 
 def set_tf32(precision: str) -> None:

@@ -43,7 +43,6 @@ class Teacher(Protocol):
 
     def others(self, keys: Tensor, rows: Tensor | None) -> Others:
         """What the loss compares with, for its projections (B, V, D) of the images in these rows of the data."""
-        ...
 
 
 @dataclass(kw_only=True)

@@ -96,8 +96,8 @@ def test_operation_equals_torchvision_with_the_same_parameters(operation, height
 
 @pytest.mark.parametrize("kind", [HorizontalFlip, ColorJitter, Grayscale, GaussianBlur, Solarize])
 def test_probability_zero_costs_nothing(kind):
-    operation, x = kind(p=0.0), pictures(8)
-    assert operation.apply(x, operation.draw(8, 32, 32, generator("cpu", 0))) is x
+    x = pictures(8)
+    assert Compose(ops={"it": kind(p=0.0)})(x, generator("cpu", 0)) is x
 
 
 def quantiles(values: Tensor) -> Tensor:
