@@ -98,7 +98,6 @@ def section(record: Record, charts: ModuleType, figures: Grid | None = None) -> 
         "title": record["title"],
         "dataset": dataset_of(record),
         "colors": row_colors(record),
-        "missing": [],
         "preset": record["preset"],
         "note": record["note"],
         "facts": facts(record),
@@ -106,9 +105,6 @@ def section(record: Record, charts: ModuleType, figures: Grid | None = None) -> 
         "split": split_of(record["metrics"]).capitalize(),
         "differences": differences(record),
         "protocols": [line.removeprefix("- ") for line in protocols(record).splitlines()],
-        "comparison": None,
-        "claims": None,
-        "sweeps": [],
         **curves(record, charts),
     }
 
