@@ -169,9 +169,6 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
             f"{path} was interrupted with other {' and '.join(changed)} and cannot be continued exactly: "
             "try rerun=true to start it over"
         )
-    if run.kind == "resumable" and (path / RESULT).exists():
-        print("warning: result.json is damaged: it is computed again from the checkpoint")
-        (path / RESULT).unlink()
     if run.kind == "empty" and (changed or run.environment.get("code") != environment["code"]):
         for file in path.glob("trackers/*.json"):  # of another experiment, which a service has begun to show
             file.unlink()
