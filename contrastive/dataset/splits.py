@@ -57,8 +57,7 @@ def divided(label: Tensor, rank: Tensor | None = None) -> tuple[Tensor, Tensor]:
     else:
         label, fraction = torch.zeros_like(label), min(max(TEST_FRACTION, 2 / n), MOST_TEST / n)  # one has no pairs
     _, tested = stratified(label, fraction, SPLIT_SEED, "test", rank=rank)
-    kept = torch.ones(len(label), dtype=torch.bool)
-    kept[tested] = False
+    kept = ~torch.isin(torch.arange(len(label)), tested)
     return kept.nonzero().squeeze(1), tested
 
 
@@ -211,8 +210,7 @@ def name_splits(
     if hold_out or (val_view is not None and own_val is None):
         val_split = (train if val_view is None else val_view).select(val)
     if hold_out:
-        keep = torch.ones(len(train), dtype=torch.bool)
-        keep[val] = False
+        keep = ~torch.isin(torch.arange(len(train)), val)
         train, probe_train = train.select(keep), torch.cumsum(keep, 0)[probe_train] - 1
     return Data(
         pretrain=train,
@@ -281,8 +279,7 @@ def judged_on_training(data: Data, draw: int) -> Data:
     train, own = data.pretrain, data.probe_val_split
     if own is None:
         _, judged = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "held_out", draw)
-        keep = torch.ones(len(train), dtype=torch.bool)
-        keep[judged] = False
+        keep = ~torch.isin(torch.arange(len(train)), judged)
         train, test = train.select(keep), train.select(judged)
     else:
         test = own
