@@ -45,8 +45,7 @@ def main(words: list[str] | None = None) -> int:
         command = import_module(f"contrastive.{module}")
     except ModuleNotFoundError as error:
         raise without_package(error) from None
-    code: int = command.main(rest)
-    return code
+    return int(command.main(rest))
 
 
 if __name__ == "__main__":

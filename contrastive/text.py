@@ -39,7 +39,8 @@ def _spelled(letter: str) -> str:
 def show(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
     """Print lines that may hold foreign text, each as `printable` has it; what is `marked` in its color."""
     codes = {MARKS[color]: f"\x1b[{code}m" for color, code in ANSI.items()} | {END: "\x1b[0m"}
-    is_colored = has_colors(file or sys.stdout)
+    is_dumb = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    is_colored = (file or sys.stdout).isatty() and not is_dumb
 
     def piece(text: str) -> str:
         return (codes[text] if is_colored else "") if text in codes else printable(text)
@@ -51,11 +52,6 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
 def marked(text: str, color: str) -> str:
     """The text with marks for `show`, which prints it in a color, or bold, on a terminal."""
     return f"{MARKS[color]}{text}{END}"
-
-
-def has_colors(stream: TextIO) -> bool:
-    """Whether it is a terminal that shows colors, and NO_COLOR is not set."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def columns(rows: list[list[str]], *, colors: Mapping[tuple[int, int], str] | None = None, width: int = 0) -> str:

@@ -135,11 +135,9 @@ def init(device: str) -> None:
     if ":" in device:
         raise ConfigError(f"device={device} names one GPU and there are several processes: try device=cuda")
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    use_cuda = device != "cpu" and torch.cuda.is_available()
-    if use_cuda:
-        torch.cuda.set_device(local_rank)
     torch.set_num_threads(max(1, n_cores() // local_world_size))
-    if use_cuda:  # with the device NCCL connects here, and not in the first step
+    if device != "cpu" and torch.cuda.is_available():  # with the device NCCL connects here, and not in the first step
+        torch.cuda.set_device(local_rank)
         gpu = torch.device("cuda", local_rank)
         dist.init_process_group("cpu:gloo,cuda:nccl", timeout=TIMEOUT, device_id=gpu, **_meeting_place())
     else:

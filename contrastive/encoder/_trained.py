@@ -114,16 +114,12 @@ def add_lora(encoder: nn.Module, rank: int) -> None:
 
 
 @torch.no_grad()
-def merge(encoder: nn.Module) -> nn.Module:
-    """Put the updates into the weights, in place: the network is what it was without LoRA. Returns it."""
+def merged(encoder: nn.Module) -> nn.Module:
+    """A copy whose updates are in its weights, every one of which is free to change: the network without LoRA."""
+    encoder = copy.deepcopy(encoder)
     for layer in encoder.modules():
         if isinstance(layer, LoRALinear):
             layer.weight += layer.up @ layer.down
             del layer.up, layer.down
             layer.__class__ = nn.Linear  # type: ignore[assignment]
-    return encoder
-
-
-def merged(encoder: nn.Module) -> nn.Module:
-    """A copy whose updates are in its weights, every one of which is free to change."""
-    return merge(copy.deepcopy(encoder)).requires_grad_()
+    return encoder.requires_grad_()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import psutil
 import torch
 
-from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
+from contrastive.evaluator.base import FeatureSets, evaluate
 from contrastive.experiment.build import Experiment
 from contrastive.seeding import generator
 from contrastive.text import clock, counted
@@ -50,7 +50,8 @@ def estimate(experiment: Experiment) -> Timing:
     step, losses = first_steps(experiment, STEPS[device.type])
     training = settings.epochs * len(loader) * step
     extraction, seconds = evaluation_seconds(experiment)
-    points = {name: _points(experiment.evaluators[name], settings.epochs) for name in seconds}
+    every = {name: experiment.evaluators[name].every for name in seconds}
+    points = {name: max(0, settings.epochs - 1) // n if n else 0 for name, n in every.items()}
     curve = sum(points[name] * seconds[name] for name in seconds) + extraction * max([0, *points.values()])
     before = [name for name in seconds if settings.epochs and experiment.evaluators[name].before_training]
     evaluation = sum(seconds.values()) + sum(seconds[name] for name in before) + extraction * (2 if before else 1)
@@ -74,11 +75,6 @@ def estimate(experiment: Experiment) -> Timing:
     ]  # fmt: skip
     text = "\n".join(line.rstrip() for line in lines)
     return Timing(seconds=total, memory=memory, is_finite=all(map(math.isfinite, losses)), text=text)
-
-
-def _points(evaluator: Evaluator, epochs: int) -> int:
-    """The points of a curve between the first one, before training, and the last one, after it."""
-    return max(0, epochs - 1) // evaluator.every if evaluator.every else 0
 
 
 def first_steps(experiment: Experiment, n: int) -> tuple[float, list[float]]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive.config.identity import key_of, option_name
 from contrastive.config.words import neighbors
+from contrastive.distributed.hardware import processor_of
 from contrastive.errors import ConfigError
-from contrastive.report.record import device_of, look_up, read_record, shown_metrics
+from contrastive.report.record import look_up, read_record, shown_metrics
 from contrastive.report.runs import (
     Figure,
     by_seed,
@@ -126,8 +127,7 @@ class Frame:
     def _in_order(self, names: list[str]) -> "Frame":
         import pandas as pd
 
-        rows = self.rows
-        return replace(self, table=pd.concat([rows[name] for name in names])) if names else self
+        return replace(self, table=pd.concat([self.rows[name] for name in names])) if names else self
 
     def shown(self) -> dict[str, str]:
         """{name: how a table shows it}: without the overrides that all rows share."""
@@ -259,8 +259,9 @@ def record_frame(record: dict[str, Any]) -> Frame:
 
     metrics = shown_metrics(record)
     lines = [
-        {"dataset": "", "name": row["name"], "seed": run["seed"], "processor": device_of(record, run),
-         "words": (row["name"],), "settings": run.get("settings", {}), "correct": run.get("correct", {})}
+        {"dataset": "", "name": row["name"], "seed": run["seed"], "words": (row["name"],),
+         "processor": processor_of(record["environments"][run["environment"]]),
+         "settings": run.get("settings", {}), "correct": run.get("correct", {})}
         | {metric: look_up(run, metric) for metric in metrics}
         for row in record["rows"] for run in row["runs"]
     ]  # fmt: skip

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from contrastive.distributed.hardware import processor_of
 from contrastive.errors import ConfigError
 from contrastive.files import misfit
 
@@ -136,11 +135,6 @@ def correct_name(metric: str) -> str:
     """The name under which the images that an accuracy counts as right are recorded: `linear_top1`, also of
     `audit.linear.top1`."""
     return metric.removeprefix("audit.").replace(".", "_")
-
-
-def device_of(record: dict[str, Any], run: dict[str, Any]) -> str:
-    """The kind of processor that a run of a record trained on."""
-    return processor_of(record["environments"][run["environment"]])
 
 
 def look_up(result: dict[str, Any], metric: str) -> float | None:

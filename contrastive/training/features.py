@@ -130,10 +130,8 @@ class EncodedImages(Images):
             position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
             position = position.to(bank.h.device)
             train = bank[position[data.probe_train.to(bank.h.device)]]
-            if data.probe_val_index is None:
-                val = self._extract(data.probe_val)
-            else:
-                val = bank[position[data.probe_val_index.to(bank.h.device)]]
+            index = data.probe_val_index
+            val = self._extract(data.probe_val) if index is None else bank[position[index.to(bank.h.device)]]
         return FeatureSets(
             bank=bank,
             train=train,

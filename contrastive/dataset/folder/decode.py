@@ -79,12 +79,10 @@ def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
     some = (path.read_bytes() for path in paths[::step][:LOOKED_AT])
     found = Counter(kind for raw in some if (kind := _kind(raw, channels)) is not None)
     kind = RGB_8 if RGB_8 in found or not found else found.most_common(1)[0][0]
-    if channels == 1 and kind == RGB_8 and GRAY_16 in found:
-        return GRAY_16
     if channels is None or channels == kind.channels:
         return kind
     if (channels, kind) == (1, RGB_8):
-        return Kind(1, kind.dtype)
+        return GRAY_16 if GRAY_16 in found else GRAY_8
     if channels == 3 and kind.channels == 1:
         return RGB_8
     raise ConfigError(f"dataset.channels={channels}, and the images have {kind}: try dataset.channels=null")
@@ -97,8 +95,6 @@ def _kind(raw: bytes, channels: int | None) -> Kind | None:
         if isinstance(opened, Image.Image):
             return GRAY_16 if is_gray_16(opened) else RGB_8
         return Kind(len(_planes(opened)), opened.dtype)
-    except ConfigError:
-        raise
     except Exception:  # decoders raise errors of many kinds; a file is named with its fault where all are decoded
         return None
 
