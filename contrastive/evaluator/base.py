@@ -247,7 +247,10 @@ def read_out(scores: Tensor, label: Tensor, val_top1: float) -> Scores:
 
 
 def progress(total: int, name: str, batches: Iterable[Any] | None = None) -> tqdm:
-    """A bar over `total` units of the evaluator `name`; only on a terminal, and by the first of several processes."""
+    """A bar over `total` batches of the evaluator `name`; only on a terminal, and by the first of several processes.
+
+    It moves by `update`, or with the batches where it is given them.
+    """
     quiet = True if os.environ.get("RANK", "0") != "0" else None  # None: quiet unless on a terminal
     return tqdm(batches, total=total, desc=name, unit="batch", delay=DELAY, mininterval=1, leave=False, disable=quiet)
 
