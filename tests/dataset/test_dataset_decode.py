@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+from contrastive.config.messages import user_message
 from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.pixels import Facts, read_images
@@ -120,8 +121,9 @@ def test_a_file_that_the_system_does_not_give_is_not_left_out_for_good(tmp_path,
 
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.read_bytes", refuse)
-        with pytest.raises(ConfigError, match=r"Permission denied\): try the same command"):
+        with pytest.raises(PermissionError) as stopped:
             load_image_folder(folder)
+    assert user_message(stopped.value).startswith("permission denied: mend that")
     assert "left out" not in str(load_image_folder(folder).found)
 
 
