@@ -10,6 +10,7 @@ from torchvision import transforms
 
 from contrastive.augmentation.base import Operation, Parameters
 from contrastive.augmentation.blur import GaussianBlur
+from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomCrop, RandomResizedCrop
 from contrastive.augmentation.flip import HorizontalFlip
 from contrastive.augmentation.grayscale import Grayscale

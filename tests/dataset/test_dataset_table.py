@@ -72,7 +72,7 @@ TWICE = r"0.*0\.png in two lines, of two splits, labels, biases or groups: try o
     ("cells", "options", "message"),
     [
         ({}, {"table": "nothing.csv"}, r"nothing\.csv cannot be read .* try dataset\.table"),
-        ({}, {"table": "folder.csv"}, r"folder\.csv cannot be read \(it is no file\): try"),
+        ({}, {"table": "folder.csv"}, r"folder\.csv cannot be read .*directory.*: try"),
         ({}, {"table": "short.csv"}, r"has no split \(split\) in line 62: try it without"),
         ({}, {"columns": {"bias": "color"}}, r"no column color, its columns are img_id,"),
         ({}, {"columns": {"split": "img_id"}}, r"the split '3' in line 5: try 0, 1, 2"),
