@@ -18,6 +18,10 @@ def is_view(x: object) -> bool:
 
 def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None) -> None:
     """Raise ConfigError unless z is (B, V, D), and label and bias are whole numbers (B,)."""
+    if not isinstance(z, Tensor):
+        raise ConfigError(
+            f"embeddings must be tensors, got {type(z).__name__}: try loss(torch.tensor(z0), torch.tensor(z1))"
+        )
     for name, value in (("label", label), ("bias", bias)):
         if value is None:
             continue
