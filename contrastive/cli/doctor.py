@@ -88,12 +88,11 @@ def device() -> Finding:
         properties = torch.cuda.get_device_properties(chosen)
         gpu = gpu_record()
         versions = f"CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}"
-        facts = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, {versions}, GPUs: {len(gpu['gpus'])}"
-    elif chosen.type == "mps":
-        facts = f"Apple's GPU, {torch.mps.recommended_max_memory() / 2**30:.0f} GiB; float32"
-    else:
-        facts = f"CPU, {torch.get_num_threads()} threads; no GPU that torch can use"
-    return Finding(facts)
+        memory = f"{properties.total_memory / 2**30:.0f} GiB"
+        return Finding(f"{properties.name}, {memory}, {versions}, GPUs: {len(gpu['gpus'])}")
+    if chosen.type == "mps":
+        return Finding(f"Apple's GPU, {torch.mps.recommended_max_memory() / 2**30:.0f} GiB; float32")
+    return Finding(f"CPU, {torch.get_num_threads()} threads; no GPU that torch can use")
 
 
 def training() -> Finding:

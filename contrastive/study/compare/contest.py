@@ -205,12 +205,6 @@ def value_of(run: Run, metric: str) -> float | None:
     return float(figures[metric])
 
 
-def failure_of(run: Run) -> str | None:
-    """Why the training of a run broke down by itself, which is not tried again; None where it did not."""
-    reason = read_failure(run.path)
-    return reason if reason is not None and read_result(run.path) is None else None
-
-
 def _is_left_out(key: str, evaluator: str) -> bool:
     """Whether a search run has no use for a setting: of a tracker, the list of evaluators, or of another one."""
     group = key.partition(".")[0]

@@ -11,8 +11,9 @@ from contrastive.config.identity import flatten
 from contrastive.files import read_json, write_text
 from contrastive.report.collect import finished_runs, record_of
 from contrastive.run.figures import KNN, LINEAR
+from contrastive.run.files import read_failure, read_result
 from contrastive.run.run import Run, read_run
-from contrastive.study.compare.contest import Contest, Method, Searched, failure_of, known_runs, searched
+from contrastive.study.compare.contest import Contest, Method, Searched, known_runs, searched
 from contrastive.study.compare.judge import Claim, judge_comparison, judge_datasets
 from contrastive.study.compare.plan import Contestant, Plan, typed
 from contrastive.study.compare.seal import read_sealed
@@ -51,7 +52,7 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
         for run, state in zip(made["runs"], runs.values(), strict=True):
             run["point"] = {knob.key: flatten(state.config).get(knob.key) for knob in own.knobs}
     broken = {run: reason for own in contest.methods for run in known_runs(contest, own)
-              if (reason := failure_of(run)) is not None}  # fmt: skip
+              if (reason := read_failure(run.path)) is not None and read_result(run.path) is None}  # fmt: skip
     record |= {
         "title": f"{_contestants(plan)} on {contest.dataset}",
         "comparison": {
