@@ -1,9 +1,7 @@
 """teacher=ema: its formula and that of average=ema, explicit MoCo v2 and v3, BYOL and SimSiam, the queue."""
 
 import copy
-import functools
 import math
-import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -183,29 +181,3 @@ def test_evaluators_read_the_student_unless_the_teacher_is_chosen(tmp_path, caps
     assert "teacher (EMA, momentum 0.99, constant)" in result["protocol"]["knn"]
     assert evaluate([str(tmp_path), "evaluator=knn", "device=cpu"]) == 0
     assert "knn_top1 as recorded" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
-@pytest.mark.parametrize(
-    "words",
-    [["loss=debiased_pos"], ["teacher.queue=50", "views_forward=per_view"], ["loss=byol", "head=predictor"]],
-    ids=["debiased_pos", "queue", "byol"],
-)
-def test_a_compiled_run_with_a_teacher_takes_the_same_steps(words, monkeypatch):
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
-    small = ["encoder=simple_convnet", "augmentation.ops.jitter=null", "optimizer=sgd", "optimizer.lr=0.01"]
-
-    def taught(*more):
-        built = build(compose_settings(*WORDS, *small, "teacher=ema", "teacher.momentum=0.5", *words, *more))
-        step, rng, losses = built.step, generator("cpu", 0), []
-        for k, batch in zip(range(1, 5), built.loader.epoch(0), strict=False):
-            output = step(batch, rng)
-            step.teacher.on_step(SimpleNamespace(step=step, steps_done=k), output)
-            losses.append(output.loss)
-        return torch.stack(losses), step.teacher.network.state_dict()
-
-    (losses, teacher), (compiled_losses, compiled_teacher) = taught(), taught("compile=true")
-    assert losses.std() > 0
-    torch.testing.assert_close(compiled_losses, losses, rtol=1e-4, atol=0)
-    torch.testing.assert_close(compiled_teacher, teacher, rtol=1e-4, atol=1e-6)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive.evaluator.base import FeatureSets, Scores
-from contrastive.evaluator.dfr import DFR, balanced
+from contrastive.evaluator.dfr import DFR
 from contrastive.evaluator.linear import Linear
 from contrastive.types import Features
 
@@ -50,14 +50,6 @@ def test_it_is_deterministic_and_says_nothing_without_groups() -> None:
     lone.bias[0] = 1  # a group of one image has no part in it
     assert DFR()(sets(lone)).test == pytest.approx(whole, abs=2)
     assert DFR()(sets(Features(lone.h, lone.label))) == Scores()
-
-
-def test_every_group_gives_as_many_as_the_smallest() -> None:
-    groups = [torch.arange(10), torch.arange(10, 13), torch.arange(13, 20)]
-    chosen = balanced(groups, 0)
-    assert [int((chosen < 10).sum()), int(((chosen >= 10) & (chosen < 13)).sum()), len(chosen)] == [3, 3, 9]
-    assert len(chosen.unique()) == 9
-    assert not torch.equal(chosen, balanced(groups, 1))
 
 
 def test_the_strength_is_judged_by_images_that_were_not_fitted() -> None:

@@ -1,6 +1,7 @@
 """One run in a process: exact resume, the files of a run, refusals, evaluators of one's own."""
 
 import json
+from unittest import mock
 
 import pytest
 import torch
@@ -57,24 +58,13 @@ def test_two_batches_and_a_teacher_are_resumed_inside_an_epoch(composed, tmp_pat
     check_resumes(8, composed(*words), tmp_path)
 
 
-@pytest.fixture
-def dtypes(monkeypatch):
-    """The precision of each extraction of features, as a run makes them."""
-    dtypes, made = [], run_module.EncodedImages
-
-    def recorded(**options):
-        dtypes.append(options["dtype"])
-        return made(**options)
-
-    monkeypatch.setattr(run_module, "EncodedImages", recorded)
-    return dtypes
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_bf16_is_for_points_of_the_curve_alone(composed, tmp_path, dtypes, precision):
-    run_experiment(composed(*TINY, f"precision={precision}"), tmp_path)
+def test_bf16_is_for_points_of_the_curve_alone(composed, tmp_path, precision):
+    with mock.patch.object(run_module, "EncodedImages", side_effect=run_module.EncodedImages) as extracted:
+        run_experiment(composed(*TINY, f"precision={precision}"), tmp_path)
     between = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    dtypes = [call.kwargs["dtype"] for call in extracted.call_args_list]
     assert dtypes == [torch.float32, between, between, torch.float32]  # untrained, after two epochs, the result
 
 

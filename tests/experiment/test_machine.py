@@ -16,7 +16,6 @@ from contrastive.experiment.machine import (
     busy_warning,
     choose_compile,
     is_resident,
-    pays_to_compile,
     set_threads,
     start_device,
 )
@@ -69,13 +68,6 @@ def test_without_a_compiler_auto_is_eager_and_says_so_and_true_is_refused(
     assert said.startswith("warning: ") and advice in said and said.count("\n") == 1
     with pytest.raises(ConfigError, match=f"{advice}.*, or compile=false"):
         choose_compile(True, GPU)
-
-
-def test_long_trainings_pay_for_compiling_the_network():
-    cifar10 = 97 * 512 * 2  # views of an epoch
-    assert not pays_to_compile(50 * cifar10, 32)
-    assert pays_to_compile(100 * cifar10, 32)
-    assert pays_to_compile(250_000 * 2, 224)  # two epochs of ImageNet-100
 
 
 @pytest.mark.parametrize(("setting", "epochs", "pieces"), [("auto", 3, 1), ("auto", 10**7, 3), ("false", 10**7, 0)])

@@ -1,6 +1,7 @@
 """Every YAML under configs/loss and configs/regularizer passes `check_loss`, and `check_loss` finds broken losses."""
 
 import warnings
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
-from contrastive.pairs.relations import other_image, positive
+from contrastive.pairs.relations import other_image
 from contrastive.testing import check_loss
 from contrastive.testing.loss import in_tiles, inputs, prepared
 from tests.helpers import TERMS
@@ -78,11 +79,6 @@ class Asymmetric(SelfSupervisedLoss):
         return F.softplus(later - pairs.positive_logits[:, 0])
 
 
-class OrderMatters(Loss):
-    def compute(self, z, label, bias, anchors):
-        return F.normalize(z, dim=-1)[0].square().sum() * z[0, 0, 0]
-
-
 class WrongMean(SelfSupervisedLoss):
     """Divides by all anchors even when it is asked for a slice of them."""
 
@@ -94,32 +90,25 @@ class WrongMean(SelfSupervisedLoss):
         return F.softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])
 
 
-class Column(SupervisedContrastiveLoss):
-    def per_anchor(self, pairs):
-        return pairs.mean_logit(positive)[:, None]
+def of_anchors(method: Callable[..., Any]) -> Loss:
+    return type("Written", (SupervisedContrastiveLoss,), {"per_anchor": lambda self, pairs: method(pairs)})()
 
 
-class Number(SelfSupervisedLoss):
-    def per_anchor(self, pairs):
-        return pairs.positive_logits.mean().item()
-
-
-class Several(Loss):
-    def compute(self, z, label, bias, anchors):
-        return z.sum((1, 2))
+def of_batch(method: Callable[..., Any]) -> Loss:
+    return type("Several", (Loss,), {"compute": lambda self, z, label, bias, anchors: method(z)})()
 
 
 @pytest.mark.parametrize(
     ("loss", "error", "said"),
     [
         (Broken(), AssertionError, r"the (loss|gradient) is"),
-        (OrderMatters(), AssertionError, "image order"),
+        (of_batch(lambda z: F.normalize(z, dim=-1)[0].square().sum() * z[0, 0, 0]), AssertionError, "image order"),
         (Asymmetric(), AssertionError, "symmetric"),
         (WrongMean(), AssertionError, "slices of anchors"),
-        (Several, AssertionError, r"takes a loss that is built, not .*: try check_loss\(MyLoss\(\)\)"),
-        (Several(), ConfigError, r"Several\.compute must return a tensor \(\), got \(12,\): try \.mean\(\)"),
-        (Number(), ConfigError, r"per_anchor must return \(A,\) = \(24,\).*got float: try "),
-        (Column(), ConfigError, r"per_anchor must return \(A,\) = \(24,\).*got \(24, 1\): try "),
+        (Broken, AssertionError, r"takes a loss that is built, not .*: try check_loss\(MyLoss\(\)\)"),
+        (of_batch(lambda z: z.sum((1, 2))), ConfigError, r"must return a tensor \(\), got \(12,\): try \.mean\(\)"),
+        (of_anchors(lambda pairs: pairs.positive_logits[0, 0].item()), ConfigError, r"\(24,\).*got float: try "),
+        (of_anchors(lambda pairs: pairs.positive_logits), ConfigError, r"= \(24,\).*got \(24, 1\): try "),
     ],
 )
 def test_check_loss_finds_broken_losses(loss, error, said):

@@ -3,6 +3,7 @@
 import copy
 import functools
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from tests.helpers import TINY, TWO_STREAMS, further
 
 QUICK = [*TINY, "epochs=1", "precision=fp32", "batch_size=64"]
 CONVNET = [*QUICK, "encoder=simple_convnet", "encoder.width=2", "optimizer=sgd", "optimizer.lr=0.01"]
+TAUGHT = [*CONVNET, "teacher=ema", "teacher.momentum=0.5"]
 
 
 def without_norm(module: nn.Module) -> None:
@@ -171,8 +173,11 @@ def test_fewer_activations_are_held(composed):
         ([*CONVNET, "loss=eps_supinfonce"], "aot_eager"),
         ([*CONVNET, "loss=debiased_pos", "views_forward=per_view"], "aot_eager"),
         ([*TWO_STREAMS, "optimizer=sgd", "optimizer.lr=0.01"], "aot_eager"),
+        ([*TAUGHT, "loss=debiased_pos"], "aot_eager"),
+        ([*TAUGHT, "teacher.queue=50", "views_forward=per_view"], "aot_eager"),
+        ([*TAUGHT, "loss=byol", "head=predictor"], "aot_eager"),
     ],
-    ids=["convolutions", "eps", "per view", "two streams"],
+    ids=["convolutions", "eps", "per view", "two streams", "teacher", "queue", "byol"],
 )
 def test_compiled_pieces_take_the_same_steps(composed, words, backend, monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
@@ -180,13 +185,18 @@ def test_compiled_pieces_take_the_same_steps(composed, words, backend, monkeypat
     def steps(*more):
         # the jitter is traced in tests/augmentation/test_augmentation.py, as every operation is
         built = build(composed(*words, "augmentation.ops.jitter=null", *more))
-        rng, losses, gradients = generator("cpu", 0), [], []
-        for _, batch in zip(range(4), built.loader.epoch(0), strict=False):
-            losses.append(built.step(batch, rng)[0])
-            gradients = gradients or [p.grad.clone() for p in built.step.encoder.parameters()]
-        return gradients, torch.stack(losses)
+        step, rng, losses, gradients, teacher = built.step, generator("cpu", 0), [], [], {}
+        for k, batch in zip(range(1, 5), built.loader.epoch(0), strict=False):
+            output = step(batch, rng)
+            losses.append(output.loss)
+            gradients = gradients or [p.grad.clone() for p in step.encoder.parameters()]
+            if step.teacher is not None:
+                step.teacher.on_step(SimpleNamespace(step=step, steps_done=k), output)
+                teacher = step.teacher.network.state_dict()
+        return gradients, torch.stack(losses), teacher
 
-    (gradients, losses), (compiled_gradients, compiled_losses) = steps(), steps("compile=true")
+    (gradients, losses, teacher), compiled = steps(), steps("compile=true")
     assert losses.std() > 0
-    torch.testing.assert_close(compiled_gradients, gradients, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(compiled_losses, losses, rtol=1e-4, atol=0)  # after four steps of rounding
+    torch.testing.assert_close(compiled[0], gradients, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(compiled[1], losses, rtol=1e-4, atol=0)  # after four steps of rounding
+    torch.testing.assert_close(compiled[2], teacher, rtol=1e-4, atol=1e-6)
