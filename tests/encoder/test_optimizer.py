@@ -1,4 +1,4 @@
-"""LARS against re-typed google-research/simclr, and on degenerate tensors; what AdamW decays."""
+"""LARS against re-typed google-research/simclr, and on degenerate tensors."""
 
 import pytest
 import torch
@@ -39,13 +39,3 @@ def test_lars_on_zero_gradients_and_weights():
     optimizer.step()
     assert torch.equal(w.detach(), -torch.ones(3, 2))
     assert torch.equal(v.detach(), torch.ones(3, 2))
-
-
-def test_adamw_decays_weights_apart_from_the_gradient(composed):
-    w = nn.Parameter(torch.ones(3, 2))
-    optimizer = make("optimizer/adamw", lr=0.1)([w])
-    w.grad = torch.zeros(3, 2)
-    optimizer.step()
-    assert torch.allclose(w.detach(), torch.full((3, 2), 1 - 0.1 * 0.05))
-    domain = composed("experiment=domain").optimizer
-    assert (domain["_target_"], domain["weight_decay"]) == ("torch.optim.AdamW", 0.05)
