@@ -66,6 +66,7 @@ def test_fingerprint_depends_on_images_labels_biases_and_the_draw_of_held_out_im
     changed = [Split(image, data.test.label), Split(data.test.image, label), replace(data.test, bias=label)]
     others = [*(replace(data, test=test) for test in changed), *(judged_on_training(data, draw) for draw in (0, 1))]
     assert len({fingerprint(data), *map(fingerprint, others)}) == 6
+    assert len({tuple(places(judged_on_training(data, draw).test)) for draw in range(5)}) > 1
     assert fingerprint(replace(data, digest="known")) == "known"  # which the dataset supplies
 
 
