@@ -21,7 +21,7 @@ STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at 
     "RUN": [*RUNS],
     "DIR": ["hub"],
     "FOLDER": [f"{STUDIES}/biased_digits"],
-    "outputs/compare": [f"{STUDIES}/fair_search"],
+    "outputs/compare": [f"{STUDIES}/hard_or_temperature"],
     "outputs/cifar10": ["outputs/digits"],
     "dataset=cifar10": ["dataset=biased_digits"],
     "dataset=stl10": ["dataset=biased_digits"],
