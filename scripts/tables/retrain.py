@@ -25,10 +25,10 @@ def retrain(path: Path, own: Sequence[str]) -> int:
     """
     record, yamls = table_of(path), table_paths()
     if record is None or record["table"] not in yamls:
-        raise ConfigError(f"{path} is no record of a table in studies/: try studies/push_swapped/record.json")
+        raise ConfigError(f"{path} is no record of a table in studies/: try studies/push_swapped/record.json.xz")
     row = next((row for row in record["rows"] if row["runs"]), None)
     if row is None:
-        raise ConfigError(f"{path} has no run: try studies/push_swapped/record.json")
+        raise ConfigError(f"{path} has no run: try studies/push_swapped/record.json.xz")
     was = row["runs"][0]
     folders = config_dirs(read_table(yamls[record["table"]]))
     with TemporaryDirectory() as place:
