@@ -37,6 +37,7 @@ from tests.dataset.data import (
     write_tar,
 )
 from tests.dataset.test_dataset_table import birds as birds
+from tests.dataset.test_dataset_table import edited
 from tests.helpers import load_image_folder, logged_lines, started, wait_for, write_image_folder
 
 
@@ -271,10 +272,11 @@ def test_names_of_shards_tell_their_splits(tmp_path):
 
 def test_pack_keeps_labels_and_biases_of_a_table(birds, tmp_path, capsys):
     dest = tmp_path / "packed"
-    assert main(["pack", str(birds), str(dest), "dataset.table=metadata.csv", "--per-shard", "16"]) == 0
+    words = ["pack", str(birds), str(dest), "--per-shard", "16"]
+    assert main([*words, "dataset.table=metadata.csv"]) == 0
     said = capsys.readouterr().out.splitlines()[-1]
-    words = dict(word.split("=") for word in said.split() if word.startswith("dataset."))
-    assert words == {"dataset.root": str(dest), "dataset.bias": "bias", "dataset.size": "14"}
+    typed = dict(word.split("=") for word in said.split() if word.startswith("dataset."))
+    assert typed == {"dataset.root": str(dest), "dataset.bias": "bias", "dataset.size": "14"}
     packed = shards(root=str(dest), bias="bias", size=12, cache=str(tmp_path / "cache"))
     assert set(packed.found.places) == {"train", "val", "test"}
     assert not (tmp_path / "cache").exists()  # the indices beside the shards have the biases
@@ -287,8 +289,8 @@ def test_pack_keeps_labels_and_biases_of_a_table(birds, tmp_path, capsys):
     assert packed.found.splits == folder.found.splits
     (told,) = (note for note in folder.found.notes if "biases:" in note)
     assert told in packed.found.notes
-    (birds / "other.csv").write_text((birds / "metadata.csv").read_text().replace(",1,0,", ",0,0,"))
-    assert main(["pack", str(birds), str(dest), "dataset.table=other.csv"]) == 2  # other labels
+    edited(birds, y={3: "0"})
+    assert main([*words, "dataset.table=edited.csv"]) == 2  # another label
     assert "holds shards of other files" in capsys.readouterr().err
 
 
