@@ -49,8 +49,10 @@ def visible(image: Tensor, like: Tensor | None = None) -> Tensor:
 
 
 def count_pairs(first: Tensor, second: Tensor, n_first: int, n_second: int) -> Tensor:
-    """How often each pair of two numbers (N,), such as class and bias, occurs: (n_first, n_second) int64."""
-    return torch.bincount(first * n_second + second, minlength=n_first * n_second).view(n_first, n_second)
+    """How often each pair of two numbers (N,), such as class and bias, occurs: (n_first, n_second) int64. Pairs with a
+    -1, for unknown, are left out."""
+    pair = (first * n_second + second)[(first >= 0) & (second >= 0)]
+    return torch.bincount(pair, minlength=n_first * n_second).view(n_first, n_second)
 
 
 def unit(x: Tensor) -> Tensor:

@@ -199,6 +199,8 @@ def name_splits(
             f"class {', '.join(poor[:5])}{' and others' if len(poor) > 5 else ''} has fewer than two labeled training "
             "images, too few to hold one out for validation: add images to it or remove the class"
         )
+    if len(test) == 0:
+        raise ConfigError("the test split is empty: add images under test/")
     nothing = torch.empty(0, dtype=torch.int64)
     if own_val is not None:
         hold_out, probe_train, val = False, (train.label >= 0).nonzero().squeeze(1), nothing

@@ -30,9 +30,8 @@ SETS = {
 }  # fmt: skip
 # MKL takes its branch AVX2 on Intel's processors alone
 VARIABLES = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE"}
-FREE = re.compile(
-    r"\b(reproducible=|devices=|device=\S*(cuda|mps)|precision=\S*16|compile=\S*true)"
-)  # they decide themselves
+# words that choose a device or an arithmetic themselves
+CHOSEN = re.compile(r"\b(reproducible=|devices=|device=\S*(cuda|mps)|precision=\S*16|compile=\S*true)", re.IGNORECASE)
 FIXED = "oneDNN AVX2, ATen AVX2, MKL COMPATIBLE"  # what they give on every processor that has AVX2
 
 
@@ -135,7 +134,7 @@ def reproducibly(words: Iterable[str]) -> list[str]:
     a processor with AVX2."""
     words = list(words)
     has_avx2 = "avx2" in _cpu().get("flags", "").split()
-    return ["reproducible=true"] if has_avx2 and not FREE.search(" ".join(words)) and not gpus_for(words) else []
+    return ["reproducible=true"] if has_avx2 and not CHOSEN.search(" ".join(words)) and not gpus_for(words) else []
 
 
 def _fuses() -> bool:

@@ -239,7 +239,10 @@ def build_optimizer(
         factors: of each group, on the learning rate; () = 1.
     """
     rated = [(group, factor) for group, factor in zip(groups, factors or [1.0] * len(groups), strict=True) if group]
-    optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group, _ in rated])
+    try:
+        optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group, _ in rated])
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
     for group, (_, factor) in zip(optimizer.param_groups, rated, strict=True):
         group["initial_lr"] = group["lr"] = group["lr"] * factor
     return optimizer

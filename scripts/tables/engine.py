@@ -123,10 +123,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"there is no table {arguments.table}{known} try make reproduce-table TABLE=digits")
     own = tuple(quote_paths(arguments.overrides))
     table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
-    rows = (
-        replace(row, overrides=(*reproducibly(row.overrides), *row.overrides)) if row.overrides else row
-        for row in table.rows
-    )
+    fixed = reproducibly(word for row in table.rows for word in row.overrides)
+    rows = [replace(row, overrides=(*fixed, *row.overrides)) if row.overrides else row for row in table.rows]
     table = replace(table, rows=tuple(rows))
     base, folders = BASE / table.folder, [*arguments.folders, *config_dirs(table)]
     composed = composer(folders)

@@ -146,8 +146,8 @@ class Table:
 
     @property
     def changes(self) -> list[str]:
-        """Words of `extra` that change results."""
-        return [word for word in self.extra if is_identity(key_of(word))]
+        """Words of `extra` that change results, beyond their last bits."""
+        return [word for word in self.extra if is_identity(key_of(word)) and key_of(word) != "reproducible"]
 
     @property
     def folder(self) -> str:

@@ -62,7 +62,7 @@ def test_it_means_one_thread_in_fp32_on_a_cpu(composed):
 @pytest.mark.parametrize(
     ("words", "asked"),
     [("loss=nt_xent precision=fp32", True), ("loss=nt_xent device=cpu", True), ("reproducible=false", False),
-     ("rows={a: 'loss=nt_xent precision=bf16'}", False), ("compile=auto,true", False), ("device=cuda", False)],
+     ("rows={a: 'loss=nt_xent precision=bf16'}", False), ("compile=auto,True", False), ("device=cuda", False)],
 )  # fmt: skip
 def test_tables_and_comparisons_on_a_cpu_ask_for_it(words, asked, monkeypatch, tmp_path):
     monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")

@@ -11,6 +11,7 @@ import pytest
 from tables import engine
 
 from contrastive.config import CONFIGS
+from contrastive.distributed.hardware import reproducibly
 from tests import forked
 
 pytestmark = pytest.mark.slow
@@ -52,6 +53,8 @@ def test_a_table_has_its_runs_and_pages_that_are_verified(reproduced):
     assert len(list(reproduced.glob(RESULTS))) == 3
     (page,) = reproduced.glob("outputs/table/digits-smoke-*.md")
     assert "| epochs | 1 |\n" in page.read_text()
+    rows = json.loads(page.with_suffix(".json").read_text())["rows"]
+    assert all(set(reproducibly(WORDS)) <= set(row["overrides"]) for row in rows)
     assert "<h2>Embedded digits</h2>" in page.with_suffix(".html").read_text()
     assert "smoke preset, not the published setting" in page.read_text()
     assert engine.main(["--verify", str(page.parent)]) == 0

@@ -83,7 +83,7 @@ def test_a_preset_replaces_drops_and_limits(table_file):
 def test_cli_overrides_win_and_change_the_folder(table_file):
     with pytest.raises(ConfigError, match="--seeds must be at least 1, got 0: try --seeds 3"):
         read_table(table_file, n_seeds=0)
-    table = read_table(table_file, preset="small", n_seeds=3, extra=("epochs=9", "device=cpu"))
+    table = read_table(table_file, preset="small", n_seeds=3, extra=("epochs=9", "device=cpu", "reproducible=false"))
     assert "epochs=9" in table.rows[0].overrides
     assert "epochs=5" not in table.rows[0].overrides
     assert table.seeds == (0, 1, 2)

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 import contrastive
+from contrastive.distributed.hardware import reproducibly
 from contrastive.study.render.files import check_folder
 from tests.helpers import CONTIGUOUS, module, program
 from tests.study.processes import kill_at
@@ -65,6 +66,7 @@ def test_a_question_is_answered_by_one_command(compared):
     suffixes = sorted(path.suffix for path in folder.glob("outputs/compare/*.*"))
     assert suffixes == [".csv", ".csv", ".html", ".json", ".md", ".tex"]
     record = record_below(folder)
+    assert set(reproducibly(SMALL)) <= set(record["comparison"]["plan"]["common"])
     assert check_folder(folder / "outputs/compare") == (1, [])
     for path in folder.rglob("point=*/seed=*/result.json"):
         result = json.loads(path.read_text())

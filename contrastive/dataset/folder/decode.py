@@ -95,6 +95,8 @@ def _kind(raw: bytes, channels: int | None) -> Kind | None:
         if isinstance(opened, Image.Image):
             return GRAY_16 if is_gray_16(opened) else RGB_8
         return Kind(len(_planes(opened)), opened.dtype)
+    except ConfigError:  # a package that reads such files is missing
+        raise
     except Exception:  # decoders raise errors of many kinds; a file is named with its fault where all are decoded
         return None
 
