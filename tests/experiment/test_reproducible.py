@@ -7,6 +7,7 @@ one adds its line.
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ from contrastive.distributed.hardware import VARIABLES, fix_instructions, proces
 from contrastive.errors import ConfigError
 from tests.helpers import ROOT
 
+UNSET = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", *VARIABLES)}
 GOLDEN = json.loads((ROOT / "tests/data/reproducible.json").read_text())
 
 
@@ -31,14 +33,31 @@ def weights(run) -> str:
     return digest.hexdigest()[:8]
 
 
+pinned = pytest.mark.skipif(
+    torch.__version__.partition("+")[0] != GOLDEN["torch"]
+    or torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"),
+    reason="another torch may round otherwise, and no AVX2 does",
+)
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(torch.__version__.partition("+")[0] != GOLDEN["torch"], reason="another torch may round otherwise")
-@pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="no AVX2")
+@pinned
+def test_the_comparison_that_the_readme_shows_comes_back(tmp_path):
+    words = ["loss=nt_xent,debiased_pos", "dataset=digits", "epochs=5", "budget=1", "device=cpu"]
+    command = [sys.executable, "-m", "contrastive", "compare", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=UNSET, capture_output=True, text=True, check=True)
+    (said,) = re.findall(
+        r"^```\n(debiased_pos with.*?)\n```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert " ".join(said.split()) in done.stdout
+
+
+@pytest.mark.slow
+@pinned
 @pytest.mark.parametrize("words", GOLDEN["weights"])
 def test_the_weights_are_those_of_every_other_machine(tmp_path, words):
     command = [sys.executable, "train.py", "reproducible=true", "epochs=2", "encoder.width=8", "evaluator=knn"]
-    environment = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", *VARIABLES)}
-    subprocess.run([*command, *words.split(), f"hydra.run.dir={tmp_path}"], cwd=ROOT, env=environment, check=True)
+    subprocess.run([*command, *words.split(), f"hydra.run.dir={tmp_path}"], cwd=ROOT, env=UNSET, check=True)
     assert weights(tmp_path) == GOLDEN["weights"][words], processor(torch.device("cpu"))
     recorded = json.loads((tmp_path / "environment.json").read_text())
     assert recorded["processor"].endswith("(oneDNN AVX2, ATen AVX2, MKL COMPATIBLE)")
