@@ -41,9 +41,8 @@ class CompareSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> list[str]:
         own = [word for word in arguments if not word.startswith("+hydra.")]
         own += [f"{key}={value}" for key, value in self.numbers.items()]
-        is_here = self.composed.hydra.launcher._target_.endswith(
-            ("BasicLauncher", "CoresLauncher")
-        )  # others may have GPUs
+        launcher = self.composed.hydra.launcher._target_  # another one may start the runs on machines with GPUs
+        is_here = launcher.endswith(("BasicLauncher", "CoresLauncher"))
         plans = read_plans([*own, *(reproducibly(own) if is_here else ())])
         sources = self.composed.hydra.runtime.config_sources
         folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
