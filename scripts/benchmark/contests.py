@@ -76,6 +76,10 @@ ON_CPU = {
         floor="5×",
         goal="10×",
     ),
+    "reproducible": Contest(
+        "The same narrow network, fp32 on one thread, as in tables",
+        {name: f"training.py {name} 18 16 128 fp32 16" for name in ("one_thread", "reproducible")},
+    ),
     **ON_ANY_DEVICE,
 }
 ON_GPU = {

@@ -57,7 +57,7 @@ def notes(name: str, own: list[Sample], ceiling: Sample) -> str:
     """Everything else that a contestant measured."""
     texts = []
     peak = ceiling.get("fma_gflops" if "fp32" in name else "bf16_gemm_gflops")
-    if "flops" in own[0] and peak:
+    if "flops" in own[0] and peak and name not in ("one_thread", "reproducible"):  # the ceiling is that of all cores
         texts.append(f"{max(s['flops'] / s['seconds'] for s in own) / peak / 1e7:.0f} % of the ceiling")
     if "augmentation_share" in own[0]:
         texts.append(f"augmentation {100 * median(s['augmentation_share'] for s in own):.1f} % of the step")

@@ -1,4 +1,7 @@
-"""SimCLR training end to end: training.py (ours|compiled|lightly) DEPTH WIDTH BATCH PRECISION STEPS."""
+"""SimCLR training end to end: training.py WHO DEPTH WIDTH BATCH PRECISION STEPS.
+
+WHO is lightly, ours, compiled, one_thread or reproducible (on one thread, too).
+"""
 
 import sys
 import warnings
@@ -21,6 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import contrastive.config.compose  # noqa: F401  (registers the resolver)
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import channel_stats, name_splits
+from contrastive.distributed.hardware import fix_instructions
 from contrastive.encoder.resnet import ResNet
 from contrastive.experiment.build import Experiment, build
 from contrastive.seeding import generator
@@ -165,5 +169,9 @@ if __name__ == "__main__":
     if who == "lightly":
         lightly(int(depth), int(width), batch=int(batch), precision=precision, steps=int(steps))
     else:
+        if who == "reproducible":
+            fix_instructions()
+        if who in ("one_thread", "reproducible"):
+            torch.set_num_threads(1)
         compiled = who == "compiled"
         ours(int(depth), int(width), batch=int(batch), precision=precision, steps=int(steps), compiled=compiled)
