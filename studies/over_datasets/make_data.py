@@ -6,6 +6,8 @@ small/mnist/            16 pixels, the first 300 digits of each class; all test 
 small/animals/          links: images 500 to 799 of six classes
 small/vehicles/         likewise, of four classes
 small/tail/             images 800 to 1,099 of all ten; dataset.imbalance makes the tail
+small/biased/           the same digits in color, 95 % in the color of their class; all test digits, in any color
+small/unbiased/         likewise, every color equally likely in every class
 """
 
 import sys
@@ -14,7 +16,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from contrastive.dataset.biased_mnist import UNBIASED, biased_mnist
 from contrastive.dataset.mnist import mnist
+from contrastive.types import Data
 
 VEHICLES = ("airplane", "automobile", "ship", "truck")
 SIDE, PER_CLASS = 16, 300
@@ -32,11 +36,21 @@ def main(root: Path) -> None:
         small = [np.asarray(Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BILINEAR)) for image in images]
         np.save(folder / f"{name}.npy", np.stack(small))
         np.save(folder / f"{name}_labels.npy", split.label.numpy()[chosen])
+    for name, rho in (("biased", 0.95), ("unbiased", UNBIASED)):
+        save(biased_mnist(root=str(root), size=SIDE, per_class=PER_CLASS, rho=rho), root / "small" / name)
     cifar = root / "cifar10_jpeg"
     classes = sorted(path.name for path in (cifar / "train").iterdir())
     link(cifar, root / "small/animals", [name for name in classes if name not in VEHICLES], first=500)
     link(cifar, root / "small/vehicles", [name for name in classes if name in VEHICLES], first=500)
     link(cifar, root / "small/tail", classes, first=800)
+
+
+def save(data: Data, dest: Path) -> None:
+    """Each image as a PNG, in folders of classes."""
+    for part, split in (("train", data.pretrain), ("test", data.test)):
+        for i, (image, label) in enumerate(zip(split.image[:], split.label.tolist(), strict=True)):
+            (dest / part / str(label)).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(dest / part / str(label) / f"{i:05}.png")
 
 
 def link(source: Path, dest: Path, classes: list[str], *, first: int) -> None:
