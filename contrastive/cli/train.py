@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
 from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs, sweep_table
 from contrastive.config import CONFIGS
-from contrastive.config.compose import importable
+from contrastive.config.compose import config_dirs, importable, search_path
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.words import check_words, quote_paths
@@ -37,7 +37,7 @@ def run(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     path, overrides = Path(hydra_config.runtime.output_dir), list(hydra_config.overrides.task)
     sources = hydra_config.runtime.config_sources
-    folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
+    folders = [Path(source.path) for source in sources if source.provider.endswith("command-line")]
     try:
         with importable([Path.cwd(), *folders]):
             settings = checked_settings(cfg, overrides)
@@ -73,6 +73,9 @@ def main(words: list[str]) -> int:
             return 0
         check_words(words)
         words = quote_paths(words)
+        folders, others = config_dirs(words)
+        if len(folders) > 1:  # Hydra takes the last alone
+            words = [*others, "--config-dir", str(folders.pop()), *search_path(folders)]
     except Exception as error:
         return _report(error, words, composing=True)
     if {"-m", "--multirun"}.isdisjoint(words):

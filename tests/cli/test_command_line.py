@@ -113,12 +113,13 @@ class Rank(Evaluator):
 def test_every_command_knows_components_of_ones_own(tmp_path):
     """A loss and an evaluator, one file and one YAML each: evaluate, a sweep and a table read them, too."""
     yaml = "_target_: my_parts.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
-    write_files(tmp_path / "mine", {
-        "my_parts.py": PARTS,
-        "loss/my_loss.yaml": yaml + "drop_false_negatives: false\n",
-        "evaluator/rank.yaml": "# @package evaluator.rank\n_target_: my_parts.Rank\n",
+    write_files(tmp_path, {
+        "mine/my_parts.py": PARTS,
+        "mine/evaluator/rank.yaml": "# @package evaluator.rank\n_target_: my_parts.Rank\n",
+        "more/loss/my_loss.yaml": yaml + "drop_false_negatives: false\n",
     })  # fmt: skip
-    words, mine = ["--config-dir", "mine", *BARE, "epochs=1", "evaluator=[knn,rank]"], tmp_path / "mine-run"
+    own, mine = ["--config-dir", "mine", "--config-dir", "more"], tmp_path / "mine-run"
+    words = [*own, *BARE, "epochs=1", "evaluator=[knn,rank]"]
     done = program(*words, "loss=my_loss", f"hydra.run.dir={mine}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert program(*words, "loss=nt_xent", "hydra.run.dir=theirs", cwd=tmp_path).returncode == 0
