@@ -92,12 +92,16 @@ def hard_negative(a: Anchor) -> Tensor:
     return debiased(a, mass, 0.1)
 
 
-def debiased_pos(a: Anchor, tau: float = 0.3) -> Tensor:
-    mass = a.s[a.negative].exp().sum()
-    own = a.plus.exp() + (math.exp(1 / T) if a.is_self.any() else 0)
-    mean = (mass + own) / (a.n + (2 if a.is_self.any() else 1))
+def debiased_pos(a: Anchor, tau: float = 0.3, *, with_self: bool = True) -> Tensor:
+    with_self, mass = with_self and bool(a.is_self.any()), a.s[a.negative].exp().sum()
+    own = a.plus.exp() + (math.exp(1 / T) if with_self else 0)
+    mean = (mass + own) / (a.n + (2 if with_self else 1))
     numerator = (mean - (1 - tau) * mass / a.n).clamp(min=tau * math.exp(-1 / T))
     return -(numerator / (numerator + tau * mass)).log()
+
+
+def without_self(a: Anchor) -> Tensor:
+    return debiased_pos(a, 0.1, with_self=False)
 
 
 def released(a: Anchor) -> Tensor:

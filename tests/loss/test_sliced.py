@@ -67,27 +67,11 @@ def visreg(scale: float, shape: float, center: float) -> float:
 def test_the_values_are_those_of_the_formulas_and_of_the_authors_code() -> None:
     value = LeJEPA(n_directions=M)(z).item()
     assert value == pytest.approx(lejepa(), rel=1e-6)
-    assert value == pytest.approx(
-        0.7101275987908381, rel=1e-9
-    )  # of rbalestr-lab/lejepa, MINIMAL.md, with these directions
+    # of rbalestr-lab/lejepa, MINIMAL.md, with these directions
+    assert value == pytest.approx(0.7101275987908381, rel=1e-9)
     for scale, shape, center in ((1, 1, 1), (2, 0.5, 3)):
         loss = VISReg(lam=0.6, scale=scale, shape=shape, center=center, n_directions=M)
         assert loss(z).item() == pytest.approx(visreg(scale, shape, center), rel=1e-6)
-
-
-def test_the_statistic_of_a_normal_sample_is_that_of_any_size() -> None:
-    t = torch.linspace(-3, 3, 33, dtype=torch.float64)
-    expected = torch.trapezoid((1 - (-t.square()).exp()) * (-t.square() / 2).exp(), t).item()
-    for n in (2, 64):
-        sample = torch.randn(4000, n, 1, generator=torch.Generator().manual_seed(0))
-        assert LeJEPA().regularization(sample, torch.ones(1, 1)).item() == pytest.approx(expected, rel=0.05)
-
-
-def test_normal_quantiles_have_the_shape_of_visreg_whatever_their_place() -> None:
-    quantile = torch.tensor([NormalDist().inv_cdf(i / 2000) for i in range(1, 2000)])[:, None, None].expand(-1, 2, 1)
-    assert VISReg(lam=1, n_directions=4)(quantile) < 1e-4
-    moved = VISReg(lam=1, scale=2, center=3, n_directions=4)(5 * quantile + 1)
-    assert moved.item() == pytest.approx(2 * 4**2 + 3, rel=0.02)
 
 
 def test_directions_are_spread_evenly_and_new_in_each_step() -> None:
@@ -115,9 +99,7 @@ def test_equal_slices_of_anchors_share_the_directions(kind: type[LeJEPA | VISReg
 
 
 @BOTH
-def test_the_seed_of_a_run_draws_where_directions_begin_and_a_checkpoint_keeps_them(
-    kind: type[LeJEPA | VISReg],
-) -> None:
+def test_the_seed_of_a_run_draws_where_directions_begin_and_a_checkpoint_keeps_them(kind) -> None:
     loss, resumed = kind(n_directions=M), kind(n_directions=M)
     data, states = Split(torch.zeros(3, 3, 1, 1, dtype=torch.uint8), torch.zeros(3).long()), []
     for seed in (0, 1, 0):

@@ -44,6 +44,7 @@ SELF_SUPERVISED = {
     "debiased_neg": contrastive.DebiasedNeg(),
     "hard_negative": contrastive.HardNegative(),
     "debiased_pos": contrastive.DebiasedPos(tau_plus=0.3),
+    "without_self": contrastive.DebiasedPos(tau_plus=0.1, with_self=False),
     "released": contrastive.DebiasedPos(tau_plus=0.3, semantics="released"),
     "combination": contrastive.Combination(tau_plus=0.3),
     "decoupled": contrastive.Decoupled(),
