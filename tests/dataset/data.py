@@ -1,7 +1,6 @@
 """Images, tars and runs on them that several tests of data sets share."""
 
 import io
-import os
 import tarfile
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import numpy as np
 import torch
 from PIL import Image
 
-from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import shards
 from contrastive.types import Data, Split
 from tests.helpers import CONTIGUOUS, program
@@ -57,17 +55,6 @@ def write_shards(folder: Path, *, n: int = 3, each: int = 20) -> Path:
 
 def load_shards(folder: Path, **options) -> Data:
     return shards(**{"root": str(folder), "size": 8, "cache": str(folder / "cache"), **options})
-
-
-def damage(folder: Path, row: int) -> None:
-    """Flip a bit in the middle of an image; size and time of the shard stay."""
-    path = folder / f"{row // 20:03}.tar"
-    offset, length = dict(samples(path))[f"{row:05}"]["png"]
-    before = path.stat()
-    raw = bytearray(path.read_bytes())
-    raw[offset + length // 2] ^= 1
-    path.write_bytes(raw)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def everything(image: torch.Tensor) -> torch.Tensor:

@@ -56,14 +56,6 @@ def test_images_labels_and_a_fixed_test_split(files):
         load(files, images="x.npy", test_labels="y.npy")
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [((N, 8, 9), (N, 1, 8, 9)), ((N, 8, 9, 3), (N, 3, 8, 9)), ((N, 3, 8, 9), (N, 3, 8, 9))],
-)
-def test_layouts(shape, expected):
-    assert as_images(images(shape), "x").shape == expected
-
-
 def test_test_images_of_their_own_stay_on_disk(files):
     np.save(files / "xt.npy", images((9, 8, 8, 5)))
     np.save(files / "yt.npy", NAMES[np.arange(9) % 3])
@@ -148,7 +140,9 @@ def test_labels_are_the_values_that_occur(label, classes):
     assert all(values[x] == ("-1" if y < 0 else classes[y]) for y, _, x in contents(data.pretrain))
 
 
-def test_bgr_turned_to_rgb_and_the_other_order_of_bytes_are_images():
+def test_images_may_be_gray_have_channels_first_be_turned_from_bgr_and_have_the_other_order_of_bytes():
+    for shape, expected in [((N, 8, 9), (N, 1, 8, 9)), ((N, 8, 9, 3), (N, 3, 8, 9)), ((N, 3, 8, 9), (N, 3, 8, 9))]:
+        assert as_images(images(shape), "x").shape == expected
     assert torch.equal(as_images(RGB[..., ::-1], "x"), as_images(RGB[..., ::-1].copy(), "x"))
     assert np.array_equal(as_images(images().astype(">u2"), "x").numpy(), images().transpose(0, 3, 1, 2))
 

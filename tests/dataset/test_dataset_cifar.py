@@ -1,9 +1,7 @@
 """CIFAR-10, CIFAR-100 and STL-10 in their genuine formats, and downloads."""
 
-import io
 import os
 import pickle
-import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +9,6 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
-from torchvision.datasets.utils import check_integrity
 from torchvision.transforms.functional import resize
 
 from contrastive.dataset.cifar import cifar10, cifar100
@@ -106,28 +103,11 @@ def test_a_hostile_pickle_is_never_opened(tmp_path, monkeypatch):
     trap = pickle.dumps(Trap(str(evil)))
     monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", blocked)
     for load, (base, batches), meta in zip((cifar10, cifar100), BATCHES.items(), ("batches.meta", "meta"), strict=True):
-        names = [*batches, meta]
         (root / base).mkdir(parents=True)
-        for name in names:
+        for name in (*batches, meta):
             (root / base / name).write_bytes(trap)
-        archive = root / f"{base.removesuffix('-batches-py').removesuffix('-python')}-python.tar.gz"
-        with tarfile.open(archive, "w:gz") as tar:
-            member = tarfile.TarInfo("../../EVIL")
-            member.size = 4
-            tar.addfile(member, io.BytesIO(b"evil"))
         with pytest.raises(ConfigError, match="is missing or damaged"):
             load(root=str(root))
-        sound = pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "labels": [0], "fine_labels": [0]})
-        for name in names:  # one hostile file among sound ones
-            for other in names:
-                (root / base / other).write_bytes(trap if other == name else sound)
-            with monkeypatch.context() as patch:
-                patch.setattr(
-                    "torchvision.datasets.cifar.check_integrity",
-                    lambda path, md5=None, name=name: Path(path).name != name or check_integrity(path, md5),
-                )
-                with pytest.raises(ConfigError, match="is missing or damaged"):
-                    load(root=str(root))
     assert not evil.exists()
     pickle.loads(trap)  # it would have
     assert evil.exists()

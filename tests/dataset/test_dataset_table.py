@@ -10,7 +10,7 @@ from contrastive.cli.look import guess_columns, typed_columns
 from contrastive.dataset.folder.table import read_cells, read_table
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
-from tests.helpers import load_image_folder
+from tests.helpers import load_image_folder, write_files
 
 HEADER = "img_id,img_filename,y,split,place,place_filename\n"
 
@@ -36,8 +36,6 @@ def test_splits_labels_and_biases_are_those_of_the_table(birds: Path) -> None:
     assert data.probe_train.tolist() == list(range(40))  # validation images are their own
     assert (data.classes, data.biases) == (("0", "1"), ("0", "1"))
     assert data.pretrain.label.tolist() == [i % 2 for i in range(40)]
-    assert data.test.bias is not None
-    assert data.probe_val.bias is not None
     assert data.test.bias.tolist() == [i // 2 % 2 for i in range(50, 60)]
     assert data.probe_val.bias.tolist() == [i // 2 % 2 for i in range(40, 50)]
     assert fingerprint(load_image_folder(birds, table="metadata.csv", hold_out=True)) == fingerprint(data)
@@ -73,6 +71,9 @@ TWICE = r"0.*0\.png in two lines, of two splits, labels, biases or groups: try o
     [
         ({}, {"table": "nothing.csv"}, r"nothing\.csv cannot be read .* try dataset\.table"),
         ({}, {"table": "folder.csv"}, r"folder\.csv cannot be read .*directory.*: try"),
+        ({}, {"table": "empty.csv"}, "has no line"),
+        ({}, {"table": "long.csv"}, "field larger than field limit"),
+        ({}, {"table": "wide.csv"}, "too many columns in line 2: try quotes"),
         ({}, {"table": "short.csv"}, r"has no split \(split\) in line 62: try it without"),
         ({}, {"columns": {"bias": "color"}}, r"no column color, its columns are img_id,"),
         ({}, {"columns": {"split": "img_id"}}, r"the split '3' in line 5: try 0, 1, 2"),
@@ -91,7 +92,9 @@ TWICE = r"0.*0\.png in two lines, of two splits, labels, biases or groups: try o
 )
 def test_what_is_wrong_with_a_table_is_said_with_its_lines(birds, cells, options, message):
     (birds / "folder.csv").mkdir()
-    (birds / "short.csv").write_text((birds / "metadata.csv").read_text() + "60,000.Species_0/0.png")
+    whole, wide = (birds / "metadata.csv").read_text(), f"{HEADER}0,a,b.png,0,0,0,ocean\n"
+    short, long = f"{whole}60,000.Species_0/0.png", f"{HEADER}0,a.png,0,0,0,{'x' * 140_000}\n"
+    write_files(birds, {"short.csv": short, "empty.csv": "", "long.csv": long, "wide.csv": wide})
     with pytest.raises(ConfigError, match=message):
         load_image_folder(edited(birds, **cells), **{"table": "edited.csv", **options})
 

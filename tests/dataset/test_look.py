@@ -11,7 +11,7 @@ from contrastive.cli.look import parsed as parsed_words
 from contrastive.cli.pack import main as pack
 from contrastive.dataset.image_folder import image_folder
 from contrastive.dataset.shards import shards
-from tests.helpers import write_image_folder
+from tests.helpers import write_files, write_image_folder
 
 
 def look(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
@@ -35,9 +35,8 @@ def test_a_folder_is_reported_and_the_last_line_trains_on_it(tmp_path, capsys):
 
 def test_the_command_that_is_shown_can_be_typed(tmp_path, capsys):
     folder = write_image_folder(tmp_path / "bugs")
-    (folder / "lists").mkdir()
     rows = [f"{path.relative_to(folder)},{path.parent.name}\n" for path in sorted(folder.rglob("*.png"))]
-    (folder / "lists/labels.csv").write_text("file,kind\n" + "".join(rows))
+    write_files(folder, {"lists/labels.csv": "file,kind\n" + "".join(rows)})
     said = look(capsys, folder / "lists/labels.csv", f"dataset.root={folder}")[1].splitlines()[-1]
     assert said.count("dataset.root=") == 1 and "dataset.table=lists/labels.csv" in said
     code, said = look(capsys, folder, "dataset.per_class=2")
@@ -74,11 +73,8 @@ def test_images_that_are_there_twice_are_counted(tmp_path, capsys, monkeypatch):
 
 
 def test_a_dataset_of_ones_own_is_reported(tmp_path, monkeypatch, capsys):
-    (tmp_path / "mine/dataset").mkdir(parents=True)
-    (tmp_path / "mine/squares.py").write_text(SQUARES)
-    (tmp_path / "mine/dataset/squares.yaml").write_text(
-        "# @package _global_\ndataset:\n  _target_: squares.squares\n  n: 16\n  hold_out: false\n"
-    )
+    yaml = "# @package _global_\ndataset:\n  _target_: squares.squares\n  n: 16\n  hold_out: false\n"
+    write_files(tmp_path / "mine", {"squares.py": SQUARES, "dataset/squares.yaml": yaml})
     monkeypatch.chdir(tmp_path)
     code, said = look(capsys, "dataset=squares", "dataset.n=8", "--config-dir", "mine", "-o", "look.html")
     assert code == 0
@@ -89,10 +85,7 @@ def test_a_dataset_of_ones_own_is_reported(tmp_path, monkeypatch, capsys):
     assert look(capsys, "dataset=squares")[0] == 2  # without the folder
 
 
-SQUARES = """
-from contrastive.dataset.digits import digits
-
-
+SQUARES = """from contrastive.dataset.digits import digits
 def squares(*, n, hold_out=False):
     return digits(size=n, hold_out=hold_out)
 """

@@ -102,8 +102,6 @@ def test_a_sparse_file_of_pax_is_refused(tmp_path):
             "GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "b.jpg", "GNU.sparse.realsize": "9000"
         }  # fmt: skip
         tar.addfile(info, io.BytesIO(content))
-    with tarfile.open(path) as tar:
-        assert tar.extractfile("b.jpg").read() == b"abc".ljust(9000, b"\0")
     with pytest.raises(ConfigError, match=r"a\.tar has a link or a sparse file in place of the bytes of b\.jpg"):
         read(path)
 

@@ -32,7 +32,6 @@ from contrastive.types import Split, tensors
 from tests import forked
 from tests.gpu import gpu_tasks
 from tests.helpers import ROOT, check_same, compose_settings, logged_lines, run_until_step
-from tests.training.test_step import each_view_by_itself
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU here")
@@ -138,33 +137,7 @@ def test_tf32_rounds_convolutions_alone():
         assert 1e-4 < errors["tf32"] < 3e-3 if operation is convolution else errors["tf32"] < 3e-5
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_views_apart_in_one_pass_equal_a_pass_for_each(composed, compiled):
-    words = [*SMALL, *PER_VIEW, "precision=fp32", f"compile={str(compiled).lower()}"]
-    results = []
-    for forward in (TrainStep.forward, each_view_by_itself):
-        step = build(composed(*words)).step
-        for layer in step.encoder.modules():  # a ReLU's gradient jumps where its input is 0 but for rounding
-            if isinstance(getattr(layer, "relu", None), torch.nn.ReLU):
-                layer.relu = torch.nn.Softplus()
-        views = torch.rand(3, 64, 3, 16, 16, generator=torch.Generator().manual_seed(0)).to("cuda")
-        views *= torch.tensor([0.2, 0.5, 1.0], device="cuda").view(3, 1, 1, 1, 1)
-        outputs = forward(step, views, ("features", "projections"))
-        outputs["projections"].square().sum().backward()
-        gradients = [p.grad / p.grad.abs().max() for p in step.encoder.parameters()]
-        results.append((outputs, dict(step.encoder.named_buffers()), gradients))
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-
-
 # Nothing waits
-
-
-def test_a_wait_is_noticed():
-    x = torch.ones(3, device="cuda")
-    for wait in (lambda: x.sum().item(), lambda: x.cpu(), lambda: torch.ones(3).to("cuda"), lambda: x[x > 0]):
-        with pytest.raises(RuntimeError, match="synchronizing"), no_waits():
-            wait()
 
 
 @pytest.mark.parametrize("words", [*KINDS, ["compile=auto"]], ids=" ".join)

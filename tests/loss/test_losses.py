@@ -1,6 +1,5 @@
 """All golden values; the losses of the debiased papers in their limits; what losses refuse."""
 
-import json
 import math
 import re
 from collections import Counter
@@ -13,7 +12,7 @@ from contrastive.experiment.make import make
 from contrastive.loss.group_dro import GroupDRO
 from contrastive.loss.nt_xent import NTXent
 from contrastive.loss.supcon import SupCon
-from tests.golden import check, main
+from tests.golden import check
 
 
 def embeddings(b: int, v: int, d: int = 8, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -27,11 +26,9 @@ def test_every_golden_case(golden):
     assert Counter(verdict for _, verdict, _ in verdicts) == {"passed": 350, "out of domain": 2}
 
 
-def test_the_checker_fails_on_a_wrong_number(golden, tmp_path, capsys):
-    case, path = golden["cases"][0], tmp_path / "two.json"
-    path.write_text(json.dumps({"cases": [case, {**case, "value": case["value"] * (1 + 1e-8)}]}))
-    assert main(str(path)) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 out of domain"
+def test_the_checker_fails_on_a_wrong_number(golden):
+    case = golden["cases"][0]
+    assert check({**case, "value": case["value"] * (1 + 1e-8)})[0] == "failed"
 
 
 @pytest.mark.parametrize(("with_self", "least"), [(True, 0.05), (False, 0.0527)])

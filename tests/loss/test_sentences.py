@@ -6,24 +6,23 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_package import run_python
-from tests.helpers import ROOT
+from tests.helpers import ROOT, write_files
 
 SCRIPT = ROOT / "examples/sentences/sentences.py"
 
 
 @pytest.mark.slow
 def test_it_trains_on_sentences_and_reads_senteval(tmp_path: Path) -> None:
-    for task, names in {
-        "MR": ("rt-polarity.neg", "rt-polarity.pos"), "CR": ("custrev.neg", "custrev.pos"),
-        "SUBJ": ("subj.subjective", "subj.objective"), "MPQA": ("mpqa.neg", "mpqa.pos"),
-    }.items():  # fmt: skip
-        (tmp_path / task).mkdir()
-        for name, word in zip(names, ("return", "import"), strict=True):
-            (tmp_path / task / name).write_text("".join(f"the {word} statement number {i}\n" for i in range(60)))
-    (tmp_path / "TREC").mkdir()
+    pairs = [
+        "MR/rt-polarity.neg", "MR/rt-polarity.pos", "CR/custrev.neg", "CR/custrev.pos", "SUBJ/subj.subjective",
+        "SUBJ/subj.objective", "MPQA/mpqa.neg", "MPQA/mpqa.pos",
+    ]  # fmt: skip
+    for i, name in enumerate(pairs):
+        said = f"the {'import' if i % 2 else 'return'} statement number"
+        write_files(tmp_path, {name: "".join(f"{said} {n}\n" for n in range(60))})
     for name, n in (("train_5500.label", 60), ("TREC_10.label", 20)):
         lines = [f"{'NUM:x return the value' if i % 2 else 'LOC:y import a module'} {i}\n" for i in range(n)]
-        (tmp_path / "TREC" / name).write_text("".join(lines))
+        write_files(tmp_path, {f"TREC/{name}": "".join(lines)})
     code = "import sys, runpy; sys.argv = ['s', 'loss=debiased_neg', 'tau_plus=0.01', 'epochs=1', 'dim=16', "
     code += f"'senteval={tmp_path}']; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
     printed = run_python(code, path=ROOT, cwd=tmp_path)
