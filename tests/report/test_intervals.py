@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrastive.report.statistics import Estimate, holm, image_floor, paired_estimate, two_way_estimate
+from contrastive.report.statistics import (
+    Estimate,
+    effect_found,
+    holm,
+    image_floor,
+    of_rows,
+    paired_estimate,
+    probability_better,
+    rows_that_decide,
+    two_way_estimate,
+)
 
 
 def ends_of(estimate: Estimate) -> tuple[float, float]:
@@ -114,3 +124,14 @@ def test_the_floor_of_the_images_is_what_images_share_beyond_the_rest() -> None:
     for _ in range(200):  # 30 points on an image in every seed, 40 in one, over 100 images: a floor of 3
         squares.append(image_floor(rng.normal(0, 30, 100) + rng.normal(0, 40, (4, 100))) ** 2)
     assert np.mean(squares) == pytest.approx(9, rel=0.05)
+
+
+def test_rows_that_always_decide_and_the_effect_that_rows_find():
+    found = [effect_found(of_rows(0.8, 0.16, n)) for n in (3, 5, 8, 16)]
+    assert found == pytest.approx([2.31, 1.33, 0.99, 0.73], abs=0.011)
+    assert [rows_that_decide(0.8, 0.16, margin) for margin in (1, 0.7, 0.5)] == [18, 103, None]
+    assert [rows_that_decide(1.63, 0.37, margin) for margin in (1, 2)] == [None, 23]
+
+
+def test_the_share_of_pairs_that_are_won():
+    assert probability_better([1, 2, 3], [0, 2]) == pytest.approx((1 + 1 + 1 + 0 + 0.5 + 1) / 6)

@@ -7,6 +7,7 @@ training.
 import copy
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from tables.kept import study_records, table_of
 from tables.page import html as page
 from tables.page import write_pages
 
-from contrastive.study.compare.outcome import judged_again
+from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.record import read_compared
 from contrastive.study.render.files import write_pages as write_compared
 from contrastive.study.render.page import verdict_html
 from tests.gallery.pages import specs
+from tests.study.made_up import contest_of, run_all
 
 vl_convert = pytest.importorskip("vl_convert")
 charts = pytest.importorskip("contrastive.report.charts")
@@ -110,23 +112,12 @@ def committed(name: str) -> dict[str, Any]:
     return record
 
 
-def broken() -> dict[str, Any]:
+def broken(folder: Path) -> dict[str, Any]:
     """A search with a point that failed, one with no point that could be trained, and a final run that broke down."""
-    record = copy.deepcopy(committed("rivals"))
-    own = record["comparison"]
-    first, second, third = (contestant["name"] for contestant in own["plan"]["contestants"])
-    own["searches"][first][0]["points"][3]["values"] = [None]
-    for point in own["searches"][second][0]["points"]:
-        point["values"] = [None]
-    own["searches"][second][0]["chosen"] = None
-    rows = {row["name"]: row for row in record["rows"]}
-    rows[second]["runs"] = []
-    run = rows[third]["runs"].pop()
-    own["failed"][third] = 1
-    folders = f"{first}/point=04/seed=1000", f"{third}/final/seed={run['seed']}"
-    own["reasons"] = {f"search=1/{folder}": "the loss is nan" for folder in folders}
-    own["judged"] = judged_again(record)
-    return record
+    contest, made = contest_of(folder, "budget=4", "seeds=3", a=70.0, b=69.0, c=68.0)
+    made.refused = {"a, point 2", "b, point", "final, c, seed 1102"}
+    assert run_all(contest, made) == []
+    return comparison_record(contest)
 
 
 def over(n: int = 2) -> dict[str, Any]:
@@ -136,19 +127,19 @@ def over(n: int = 2) -> dict[str, Any]:
 
 
 KINDS = {
-    "a table": lambda: [committed("digits_tau_plus")],
-    "a table with claims and groups": lambda: [committed("biased_digits_forms")],
-    "a comparison with a search": lambda: [committed("fair_search_long")],
-    "a comparison without a search": lambda: [committed("teachers_digits")],
-    "a comparison over data sets": lambda: [over()],
-    "failed points and runs": lambda: [broken()],
-    "several files": lambda: [committed("push_long"), committed("teachers_digits"), over(1)],
+    "a table": lambda _: [committed("digits_tau_plus")],
+    "a table with claims and groups": lambda _: [committed("biased_digits_forms")],
+    "a comparison with a search": lambda _: [committed("fair_search_long")],
+    "a comparison without a search": lambda _: [committed("teachers_digits")],
+    "a comparison over data sets": lambda _: [over()],
+    "failed points and runs": lambda folder: [broken(folder)],
+    "several files": lambda _: [committed("push_long"), committed("teachers_digits"), over(1)],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_of_every_kind_of_record_is_written(kind, tmp_path):
-    records = KINDS[kind]()
+    records = KINDS[kind](tmp_path)
     text = page(records)
     assert all(record["title"].replace("&", "&amp;") in text for record in records)
     assert ("Best so far by points" in text) is ("Figures against each setting" in text)

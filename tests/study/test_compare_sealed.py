@@ -1,26 +1,31 @@
 """A comparison has one code, one data and one process; its runs fail for their own reasons alone."""
 
 import json
+import math
+import re
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
-import torch
+import yaml
 from torch import Tensor
 
 from contrastive import NTXent, Pairs
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import read_failure, read_result
+from contrastive.files import file_hash
+from contrastive.run.files import lock, read_failure, read_result
 from contrastive.run.run import Run
 from contrastive.study.compare import engine
-from contrastive.study.compare.contest import Contest
+from contrastive.study.compare.check import faults
+from contrastive.study.compare.contest import Contest, due
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.seal import check_machine
 from contrastive.study.compare.trial import Trial
-from contrastive.training.step import TrainStep
 from tests.helpers import TINY, compose_settings, further, module, write_files
 from tests.study.made_up import contest_of, run_all
 from tests.study.processes import comparing, until
@@ -121,6 +126,54 @@ def test_runs_that_lie_there_are_pairs_of_those_that_begin(tmp_path, monkeypatch
         check_machine(contest, here)
 
 
+def edited(run: Run, **changed: Any) -> None:
+    file = run.path / "environment.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+
+
+def of_replaced_weights(run: Run) -> None:
+    file = run.path.parents[4] / "start.safetensors"
+    file.write_bytes(b"first")
+    config = yaml.safe_load((run.path / "config.yaml").read_text())
+    config["encoder"] = {**config["encoder"], "weights": str(file)}
+    (run.path / "config.yaml").write_text(yaml.safe_dump(config))
+    edited(run, weights=file_hash(file))
+    file.write_bytes(b"trained again")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (partial(edited, package="2"), "by other code than this comparison began with"),
+        (partial(edited, package="1", resumed_with=[{"package": "2"}]), "by other code than this comparison began"),
+        (partial(edited, modules={"my_loss": "2"}), "by other code than this comparison began with"),
+        (partial(edited, overrides=["temperature=0.123"]), "with other settings than belong there now"),
+        (of_replaced_weights, "from other weights or images of transfer than there are now"),
+    ],
+)
+def test_a_run_that_was_made_otherwise_is_refused_before_any_other_begins(tmp_path, change, said):
+    modules = {"contestants": {name: {"modules": {"my_loss": "1"}} for name in "ab"}}
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", made_of={"package": "1", **modules}, a=70.0, b=69.0)
+    made(due(contest)[:3])
+    change(made.started[1])
+    with pytest.raises(ConfigError, match=f"search, a, point 2 was trained {said}.*: try rm -r .* and the") as refused:
+        run_all(contest, made)
+    assert len(made.started) == 3
+    shutil.rmtree(re.search(r"rm -r (\S+)", str(refused.value))[1])
+    assert run_all(contest, made) == []
+    assert faults(comparison_record(contest)) == []
+
+
+def test_runs_of_two_machines_are_no_pair(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
+    assert run_all(contest, made) == []
+    run = next(run for run in made.started if str(run) == "final, b, seed 1101")
+    edited(run, processor="cpu (oneDNN AVX2)")
+    said = rf"seed 1101 was trained on another kind of machine, .*: try rm -r {re.escape(str(run.path))} and the same"
+    with pytest.raises(ConfigError, match=said):
+        run_all(contest, made)
+
+
 def test_data_that_change_stop_it_before_the_next_run(tmp_path, monkeypatch):
     contest, made = contest_of(tmp_path, "budget=1", "seeds=4", a=70.0, b=69.0)
 
@@ -146,39 +199,11 @@ def test_data_that_change_stop_it_before_the_next_run(tmp_path, monkeypatch):
     assert len(made.started) == 4
 
 
-@pytest.mark.slow
-def test_data_that_are_away_for_a_run_are_no_failure_of_its_method(tmp_path):
-    rng = np.random.default_rng(0)
-    for split, n in (("", 300), ("t", 60)):
-        np.save(tmp_path / f"x{split}.npy", rng.integers(0, 255, (n, 8, 8, 3), dtype=np.uint8))
-        np.save(tmp_path / f"y{split}.npy", np.arange(n) % 3)
-    arrays = [f"dataset.{key}={tmp_path}/{name}.npy" for key, name in
-              (("images", "x"), ("labels", "y"), ("test_images", "xt"), ("test_labels", "yt"))]  # fmt: skip
-    others = [word for word in SMALL if not word.startswith("dataset")]
-    words = ["loss=nt_xent,supcon", "dataset=arrays", *arrays, *others, "batch_size=64", "--jobs", "1"]
-    said = tmp_path / "said.txt"
-    with comparing(tmp_path, *words) as process:
-        until(lambda: "[1/6]" in said.read_text(), process, tmp_path)
-        (tmp_path / "x.npy").rename(tmp_path / "away.npy")
-        until(lambda: "FAILED" in said.read_text(), process, tmp_path)
-        (tmp_path / "away.npy").rename(tmp_path / "x.npy")
-        assert process.wait() == 0, said.read_text()
-    assert "not done for a reason of the machine: trying again" in said.read_text()
-    assert not list(tmp_path.rglob("failure.json"))
-    (record,) = tmp_path.glob("outputs/compare/*.json")
-    own = json.loads(record.read_text())["comparison"]
-    assert (own["reasons"], set(own["failed"].values())) == ({}, {0})
-
-
-@pytest.mark.slow
 def test_a_second_process_in_one_folder_is_answered_at_once(tmp_path):
-    with comparing(tmp_path, "loss=nt_xent,debiased_pos", *SMALL) as process:
-        until(lambda: any(file.stat().st_size for file in tmp_path.glob("outputs/compare/*/.lock")), process, tmp_path)
-        second = module("compare", "loss=nt_xent,debiased_pos", *SMALL, cwd=tmp_path)
-    assert second.returncode == 2
-    assert f"another process (pid {process.pid} on " in second.stderr
-    assert "wait for it, then the same command shows what came out" in second.stderr
-    assert "runs:" not in second.stdout
+    contest, _ = contest_of(tmp_path, "budget=1", "seeds=3", a=70.0, b=69.0)
+    said = r"another process \(pid .* wait for it, then the same command shows what came out"
+    with lock(contest.base), pytest.raises(ConfigError, match=said):
+        engine.run_contests([contest], pytest.fail, pytest.fail)
 
 
 @pytest.mark.slow
@@ -193,28 +218,20 @@ def test_a_bug_in_a_contestant_is_found_before_any_run(tmp_path, mine):
 
 
 class Broken(NTXent):
-    """A loss that raises what its temperature stands for."""
+    """A loss that breaks as its temperature says."""
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
+        if pairs.temperature == 3:
+            return pairs.positive_logits[:, 0] * math.nan
         raise (OSError("data are away") if pairs.temperature == 2 else ValueError("a bug"))
 
 
-@pytest.mark.parametrize(("temperature", "reason"), [(1, "ValueError: a bug"), *further((2, None))])
-def test_an_exception_in_a_loss_is_its_own_but_not_one_of_the_machine(tmp_path, temperature, reason):
+@pytest.mark.parametrize(
+    ("temperature", "reason"), [(1, "ValueError: a bug"), (3, "loss not finite"), *further((2, None))]
+)
+def test_what_breaks_in_a_loss_is_its_own_failure_but_not_one_of_the_machine(tmp_path, temperature, reason):
     settings = compose_settings(*TINY)
     settings.loss = {"_target_": f"{__name__}.Broken", "temperature": temperature}
-    with pytest.raises((OSError, ValueError)):
+    with pytest.raises((OSError, ValueError, ConfigError)):
         run_experiment(settings, tmp_path / "run")
     assert (read_failure(tmp_path / "run"), read_result(tmp_path / "run")) == (reason, None)
-
-
-def test_a_loss_that_is_not_finite_says_so_in_its_failure(tmp_path, monkeypatch):
-    call = TrainStep.__call__
-
-    def spoiled(self, *arguments):
-        return call(self, *arguments)._replace(loss=torch.tensor(float("nan")))
-
-    monkeypatch.setattr(TrainStep, "__call__", spoiled)
-    with pytest.raises(Exception, match="the loss became nan"):
-        run_experiment(compose_settings(*TINY), tmp_path / "run")
-    assert read_failure(tmp_path / "run") == "loss not finite"

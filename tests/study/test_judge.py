@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrastive.study.compare.judge import (
-    doubt,
-    judge_comparison,
-    level_of,
-    luck_of,
-    planned_difference,
-    search_sd,
-)
+from contrastive.study.compare.judge import doubt, judge_comparison, level_of, luck_of, planned_difference, search_sd
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.progress import power_text
 from contrastive.study.render.sentences import sentence
