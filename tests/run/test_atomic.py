@@ -2,9 +2,8 @@
 
 import multiprocessing
 import os
-import subprocess
-import sys
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -68,24 +67,23 @@ def test_a_lock_admits_one_process_at_a_time(tmp_path):
     assert (tmp_path / "log").read_text() == "xxxx"
 
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from contrastive.run.files import lock
-with lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(600)
-"""
+def _hold(folder: Path, held: Event) -> None:
+    with lock(folder):
+        held.set()
+        time.sleep(600)
 
 
 def test_a_lock_of_a_killed_process_is_free(tmp_path):
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "held\n"
+    context = multiprocessing.get_context("fork")
+    held = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path, held), daemon=True)
+    holder.start()
+    assert held.wait(60)
     assert is_locked(tmp_path)
     with pytest.raises(ConfigError, match=rf"another process \(pid {holder.pid} on .*\) is running"), lock(tmp_path):
         pass
     holder.kill()
-    holder.wait()
+    holder.join()
     assert not is_locked(tmp_path)
     with lock(tmp_path):
         assert is_locked(tmp_path)

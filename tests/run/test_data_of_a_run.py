@@ -94,29 +94,24 @@ def test_a_table_files_patterns_and_urls_have_places(tmp_path):
     assert set(places(own)) == {"path", "folder"}
 
 
-@pytest.fixture
-def shown(images, tmp_path):
-    """Of a run that was made of these images, shown without them being read: whether it says that they are gone."""
+def test_a_finished_run_is_shown_where_its_files_lie_as_they_did_or_are_gone(images, tmp_path):
+    """Without them being read; where they are gone it says so."""
     config = {"seed": 0, "dataset": {**NODE, "root": str(images)}}
     path = write_finished(tmp_path / "run", config=config, environment={"files": here(images)})
     config = read_config(path)
 
-    def is_shown(root: Path) -> bool:
+    def says_gone(root: Path) -> bool | None:
         found = done_already(path, {**config, "dataset": {**NODE, "root": str(root)}})
         return None if found is None else "its data are not compared" in already_done(found)
 
-    return is_shown
-
-
-def test_a_finished_run_is_shown_where_its_files_lie_as_they_did_or_are_gone(shown, images, tmp_path):
-    assert shown(images) is False
+    assert says_gone(images) is False
     shutil.copytree(images, tmp_path / "copy/im")
-    assert shown(tmp_path / "copy/im") is None  # equal or not: what they hold decides
+    assert says_gone(tmp_path / "copy/im") is None  # equal or not: what they hold decides
     edit(images)
-    assert shown(images) is None
+    assert says_gone(images) is None
     shutil.rmtree(images)
-    assert shown(images) is True
-    assert shown(tmp_path / "typo/im") is None
+    assert says_gone(images) is True
+    assert says_gone(tmp_path / "typo/im") is None
 
 
 GIVEN = [word for word in FOLDER if not word.startswith("dataset")]

@@ -30,8 +30,7 @@ SUM = """from contrastive import Hook
 
 
 class Sum(Hook):
-    def __init__(self):
-        self.total = 0.0
+    total = 0.0
 
     def on_step(self, training, output):
         self.total += float(output.loss)

@@ -63,15 +63,6 @@ def test_a_read_only_directory_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_open_is_opened_by_no_other(tmp_path):
-    with (
-        opened(tmp_path),
-        pytest.raises(ConfigError, match=rf"another process \(pid {os.getpid()} on"),
-        opened(tmp_path),
-    ):
-        pass
-
-
 def test_other_arithmetic_is_said(tmp_path, capsys):
     keys = ("processor", "precision", "torch", "compile", "cudnn_benchmark", "deterministic")
     for value in ("one", "one", "other"):
@@ -94,32 +85,24 @@ def test_lines_after_the_checkpoint_are_cut(tmp_path):
     assert [session["commit"] for session in recorded["earlier"]] == ["x"]
 
 
-@pytest.fixture
-def gate(monkeypatch):
-    """A checkpoint is written when it is set, not before; the next one when it is set again."""
-    event, save = threading.Event(), checkpoint.save_checkpoint
-
-    def held(*arguments, **options):
-        assert event.wait(30)
-        event.clear()
-        save(*arguments, **options)
-
-    monkeypatch.setattr(checkpoint, "save_checkpoint", held)
-    return event
-
-
 def saved_step(path):
     return torch.load(path, weights_only=True)["step"]
 
 
-def test_a_run_goes_on_while_its_checkpoint_is_written_and_the_next_and_the_result_wait(tmp_path, gate):
+def test_a_run_goes_on_while_its_checkpoint_is_written_and_the_next_and_the_result_wait(tmp_path, monkeypatch):
     last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
-    seen = []
+    gate, save, seen = threading.Event(), checkpoint.save_checkpoint, []
+
+    def held(*arguments, **options):
+        assert gate.wait(30)
+        gate.clear()  # the next one is written when it is set again
+        save(*arguments, **options)
 
     def write_after_both(path):
         seen.append((saved_step(previous), saved_step(last)))
         return write_weights(path)
 
+    monkeypatch.setattr(checkpoint, "save_checkpoint", held)
     with opened(tmp_path) as run:
         run.save(STATE)
         run.log(2, 2.0, {"x": 2.0})
@@ -165,9 +148,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_checkpoint_before_takes_the_place_of_a_damaged_one_and_two_are_a_sentence(
-    tmp_path, capsys, monkeypatch, damage
-):
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, capsys, monkeypatch, damage):
     monkeypatch.chdir(tmp_path)
     last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
     for step in (1, 2):
@@ -239,7 +220,7 @@ def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypat
 def test_rerun_removes_what_was_measured_and_exported(tmp_path):
     interrupt(tmp_path)
     finish(tmp_path)
-    exported = ("encoder.onnx", "encoder.pt2", "show.html")
+    exported = ("encoder.onnx", "encoder.pt2", "show.html", "events.out.tfevents.1")
     for name in exported:
         (tmp_path / name).write_text("of the old weights")
     modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
@@ -305,6 +286,8 @@ def test_run_state_of_every_kind(tmp_path):
     assert read_run(run).kind == "empty"
     with opened(run):
         assert read_run(run).kind == "empty"  # nothing to go on from
+        with pytest.raises(ConfigError, match=rf"another process \(pid {os.getpid()} on"), opened(run):
+            pass
     interrupt(run)
     found = read_run(run)
     assert (found.kind, found.config, found.environment) == ("resumable", CONFIG, read_environment(run))
@@ -366,7 +349,8 @@ def test_a_finished_run_says_what_changed_since(tmp_path, monkeypatch):
     start.write_text("weights")
     evaluator = {"transfer": {"datasets": ["digits", str(insects)]}}
     config = {**CONFIG, "encoder": {**CONFIG["encoder"], "weights": str(start)}, "evaluator": evaluator}
-    environment = {**ENVIRONMENT, **code_record(config), "weights": file_hash(start)}
+    config["bias_from"] = str(start)
+    environment = {**ENVIRONMENT, **code_record(config), **dict.fromkeys(("weights", "bias_from"), file_hash(start))}
     assert done_already(run, config) is None
     with opened(run, config=config, environment=environment) as one:
         one.log(1, 1.0, {"x": 1.0})
@@ -382,7 +366,7 @@ def test_a_finished_run_says_what_changed_since(tmp_path, monkeypatch):
     missing, log, changed = done_already(run, config).warnings
     assert "head.safetensors is missing: remove result.json" in missing
     assert log == "metrics.jsonl was changed after the run: rerun=true starts it over"
-    assert changed == "changed since it was made: code, weights, transfer; rerun=true replaces it"
+    assert changed == "changed since it was made: code, weights, bias_from, transfer; rerun=true replaces it"
 
 
 def test_a_finished_run_says_how_to_add_evaluators(composed, tmp_path, capsys):

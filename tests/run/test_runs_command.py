@@ -4,19 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from contrastive.cli import runs
 from contrastive.errors import ConfigError
 from contrastive.run.files import files_below, lock
 from contrastive.run.log import read_points
-from tests.helpers import ROOT, SOUND_ENVIRONMENT
+from tests.helpers import SOUND_CONFIG, SOUND_ENVIRONMENT
 
 
 def make_run(path: Path, *, epoch: float, checkpoint: bool = True) -> None:
     (path / "checkpoints").mkdir(parents=True)
-    config = yaml.safe_load((ROOT / "tests/data/config.yaml").read_text())
-    (path / "config.yaml").write_text(yaml.safe_dump({**config, "epochs": 40}))
+    (path / "config.yaml").write_text(json.dumps({**SOUND_CONFIG, "epochs": 40}))  # JSON is YAML
     (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT))
     (path / "metrics.jsonl").write_text(json.dumps({"step": 1, "epoch": epoch}) + "\n")
     if checkpoint:

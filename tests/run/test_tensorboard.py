@@ -63,7 +63,7 @@ def test_accuracy_and_loss_come_before_diagnostics(events):
     assert {tag for tag in events.Tags()["tensors"] if tag.startswith("test/")} == {
         f"test/{name}_top{k}" for name in ("knn", "linear") for k in (1, 5)
     }
-    assert tensorboard_tag("views") == "views"
+    assert events.Tags()["images"] == [tensorboard_tag("views")] == ["views"]
 
 
 def test_texts_hold_command_settings_and_environment(run, events):
@@ -91,16 +91,6 @@ def test_similarities_within_and_between_classes_are_counted(events):
         assert bins[:, 1].max() <= 1.001
         n_pairs += bins[:, 2].sum()
     assert n_pairs == 359 * 358 / 2
-
-
-@pytest.mark.slow
-def test_a_run_started_over_keeps_no_old_events(composed, tmp_path):
-    settings = composed("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]")
-    run_until_step(1, settings, tmp_path)
-    (first,) = tmp_path.glob("events.*")
-    run_experiment(settings, tmp_path)
-    (second,) = tmp_path.glob("events.*")
-    assert first != second
 
 
 def test_first_row_shows_the_images():

@@ -13,7 +13,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
 from contrastive.run.directory import clear
-from contrastive.tracker.base import NewLines
 from contrastive.tracker.wandb import WandB
 from contrastive.training.hook import Hook
 from contrastive.training.step import TrainStep
@@ -60,19 +59,6 @@ def points(lines: list[dict[str, float]]) -> list[tuple[str, int, float]]:
         for key, value in line.items()
         if key not in ("step", "epoch") and not key.startswith("time/")
     )  # fmt: skip
-
-
-def test_new_lines_are_given_once(tmp_path):
-    file = (tmp_path / "metrics.jsonl").open("w")
-    lines = NewLines(tmp_path, skip=2)
-    for n in range(1, 4):
-        print(json.dumps({"n": n}), file=file, flush=True)
-        assert [line["n"] for line in lines()] == ([3] if n == 3 else [])
-    assert lines.n == 3
-    print('{"n": 4}\n{"n": 5}', file=file, flush=True)
-    assert [line["n"] for line in lines()] == [4, 5]
-    assert list(lines()) == []
-    lines.close()
 
 
 @pytest.mark.slow
@@ -124,33 +110,6 @@ def test_a_library_that_is_missing_is_said_before_anything_is_loaded(monkeypatch
 
     with pytest.raises(ConfigError, match=r"needs the package not_installed_here.*try pip install not_installed_here"):
         Missing()
-
-
-@pytest.fixture(scope="module", params=["wandb", "mlflow", "trackio"])
-def tracked(request, tmp_path_factory):
-    """(name, folder) of a run that was stopped three steps after its checkpoint, and resumed, with the real library."""
-    pytest.importorskip(request.param)
-    folder = tmp_path_factory.mktemp(request.param)
-    options = {
-        "wandb": ["tracker.wandb.mode=offline"],
-        "mlflow": [f"tracker.mlflow.uri=sqlite:///{folder}/mlflow.db"],
-        "trackio": [],
-    }[request.param]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WANDB_SILENT", "true")
-        if request.param == "trackio":
-            patch.setattr("trackio.utils.TRACKIO_DIR", folder)
-            patch.setattr("trackio.sqlite_storage.TRACKIO_DIR", folder)
-        settings = compose_settings(*WORDS, f"tracker=[tensorboard,{request.param}]", *options)
-        run_until_step(9, settings, folder / "run")
-        run_experiment(settings, folder / "run")
-        yield request.param, folder
-
-
-def test_the_service_has_each_point_once(tracked):
-    name, folder = tracked
-    found = {"wandb": of_wandb, "mlflow": of_mlflow, "trackio": of_trackio}[name](folder)
-    assert points(found) == points(logged_lines(folder / "run"))
 
 
 def of_mlflow(folder: Path) -> list[dict[str, float]]:
@@ -206,3 +165,22 @@ def records(content: bytes) -> Iterator[bytes]:
         if kind in (1, 4):
             yield parts
             parts = b""
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow", "trackio"])
+def test_a_service_has_each_point_once(name, tmp_path, monkeypatch):
+    """With the real library, of a run that was stopped three steps after its checkpoint, and resumed."""
+    pytest.importorskip(name)
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    if name == "trackio":
+        monkeypatch.setattr("trackio.utils.TRACKIO_DIR", tmp_path)
+        monkeypatch.setattr("trackio.sqlite_storage.TRACKIO_DIR", tmp_path)
+    options = {
+        "wandb": ["tracker.wandb.mode=offline"],
+        "mlflow": [f"tracker.mlflow.uri=sqlite:///{tmp_path}/mlflow.db"],
+    }
+    settings = compose_settings(*WORDS, f"tracker=[tensorboard,{name}]", *options.get(name, []))
+    run_until_step(9, settings, tmp_path / "run")
+    run_experiment(settings, tmp_path / "run")
+    found = {"wandb": of_wandb, "mlflow": of_mlflow, "trackio": of_trackio}[name](tmp_path)
+    assert points(found) == points(logged_lines(tmp_path / "run"))
