@@ -161,21 +161,17 @@ def result(tmp_path_factory) -> Result:
     return Result(path)
 
 
-def whole(result: Result, images: object) -> torch.Tensor:
-    encoder, transform = result.encoder()
-    with torch.inference_mode():
-        return encoder(transform(images))
-
-
 def test_a_result_embeds_what_a_run_takes(result, folder):
     files = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
     tensor = torch.randint(256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    last = tensor.permute(0, 2, 3, 1).numpy()
+    last, (encoder, transform) = tensor.permute(0, 2, 3, 1).numpy(), result.encoder()
     for given, images in (
         (files, files), (tuple(files), files), (files[0], files[:1]), (tensor.numpy(), tensor), (last, tensor),
         (list(last), tensor), (tensor[0], tensor[:1]), (last[0], tensor[:1]),
     ):  # fmt: skip
-        torch.testing.assert_close(result.embed(given, batch_size=2), whole(result, images), atol=1e-5, rtol=1e-4)
+        with torch.inference_mode():
+            whole = encoder(transform(images))
+        torch.testing.assert_close(result.embed(given, batch_size=2), whole, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

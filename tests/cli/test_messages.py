@@ -85,9 +85,7 @@ def test_memory_of_the_libraries_of_a_gpu_is_memory_of_the_gpu(text):
         ("def load(**options):\n    return [][3]\n", 1, "own_data.py, line 2, in load"),
     ],
 )
-def test_an_argument_that_is_lacking_is_one_sentence_and_a_bug_of_ones_own_has_its_place(
-    tmp_path, source, exit_code, said
-):
+def test_a_missing_argument_is_a_sentence_and_a_bug_has_its_place(tmp_path, source, exit_code, said):
     yaml = "# @package _global_\ndataset:\n  _target_: own_data.load\n  size: 8\n  hold_out: false\n"
     write_files(tmp_path, {"mine/own_data.py": source, "mine/dataset/own.yaml": yaml})
     sys.modules.pop("own_data", None)

@@ -17,10 +17,7 @@ from contrastive.gathering import gather, shard_of
 from contrastive.testing.loss import inputs, prepared
 from tests.helpers import TERMS
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(torch.cuda.is_available(), reason="forked processes inherit no GPU"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(torch.cuda.is_available(), reason="forked processes inherit no GPU")]
 N, D = 12, 6
 TWO, QUEUE = {"across": "both"}, {"memory": 1, "memory_label": torch.arange(7) % 4 - 1}
 IDS = {"ids": torch.tensor([3, 4, 3, -1, 8, 1, 2, 3, -1, 5, 6, 7]), "memory_ids": torch.arange(7), "memory": 1}

@@ -15,10 +15,8 @@ def machine(tmp_path, monkeypatch):
     """Makes this machine another: its flags, what ATen takes, and variables of the environment."""
 
     def make(flags: str, aten: str, **variables: str) -> str:
-        text = (
-            f"processor\t: 0\nvendor_id\t: X\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: EPYC\nflags\t\t: {flags}"
-        )
-        (tmp_path / "cpuinfo").write_text(f"{text}\n\nprocessor\t: 1\n")
+        first = f"vendor_id\t: X\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: EPYC\nflags\t\t: {flags}"
+        (tmp_path / "cpuinfo").write_text(f"{first}\n\nprocessor\t: 1\n")
         monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")
         monkeypatch.setattr(hardware.platform, "machine", lambda: "x86_64")
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: aten)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from contrastive.config.messages import user_message
-from contrastive.distributed import hardware
 from contrastive.distributed.launch import launch
 from contrastive.errors import ConfigError
 from tests.helpers import BARE, TINY, logged_lines, program, restore_sigint, started, wait_for
@@ -73,11 +72,3 @@ def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
     assert "same command again" in said.splitlines()[-1]
     assert "Traceback" not in said
     assert not (tmp_path / "run/result.json").exists()
-
-
-def test_more_processes_than_cores_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr(hardware, "DRIVERS", ())
-    monkeypatch.setattr(hardware, "n_cores", lambda: 2)
-    hardware.check_processes(2, "auto")
-    with pytest.raises(ConfigError, match="devices=64 needs a core for each process: try devices=2"):
-        hardware.check_processes(64, "auto")

@@ -1,5 +1,6 @@
 """Processes of one pool: what they return, how they die, what Ctrl-C and the end of their parent do to them."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,13 +101,21 @@ for task, result in run_in_processes([Task(Path(f"{i}")) for i in range(3)], n_p
 """
 
 
+def parent_of_jobs(folder: Path, **options: Any) -> "subprocess.Popen[str]":
+    """A process whose first two jobs have begun."""
+    env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"} | {"PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    parent = subprocess.Popen([sys.executable, "-c", START], cwd=folder, env=env, text=True, **pipes, **options)
+    wait_for(folder / "0", parent)
+    wait_for(folder / "1", parent)
+    time.sleep(0.2)
+    return parent
+
+
 @pytest.mark.slow
 def test_jobs_of_the_background_ignore_ctrl_c_as_their_parent_does(tmp_path):
-    parent = subprocess.Popen(
-        [sys.executable, "-c", START], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
-    )  # fmt: skip
-    wait_for(tmp_path / "0", parent)
+    ignored = functools.partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    parent = parent_of_jobs(tmp_path, start_new_session=True, preexec_fn=ignored)
     os.killpg(parent.pid, signal.SIGINT)
     time.sleep(0.5)
     assert parent.poll() is None and not (tmp_path / "0.saved").exists()
@@ -115,16 +125,7 @@ def test_jobs_of_the_background_ignore_ctrl_c_as_their_parent_does(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
 def test_jobs_save_and_end_after_ctrl_c_and_with_their_parent(tmp_path, signum):
-    env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", START], cwd=tmp_path, env={**env, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=restore_sigint,
-    )  # fmt: skip
-    wait_for(tmp_path / "0", parent)
-    wait_for(tmp_path / "1", parent)
-    time.sleep(0.2)
+    parent = parent_of_jobs(tmp_path, preexec_fn=restore_sigint)
     parent.send_signal(signum)
     parent.communicate(timeout=30)  # the pipes close when the last process has gone
-    assert (tmp_path / "0.saved").exists()
-    assert (tmp_path / "1.saved").exists()
-    assert not (tmp_path / "2").exists()
+    assert [(tmp_path / name).exists() for name in ("0.saved", "1.saved", "2")] == [True, True, False]

@@ -49,10 +49,6 @@ def batch():
     return Split(image, torch.arange(N) % 3, bias, torch.eye(4)[bias], mistaken=bias == 0)
 
 
-def named(key):
-    return lambda text: f"{key}: {text}"
-
-
 def normalized(dtype, n_views, backend=None):
     """Layers on views of 12 images: values and gradients of all processes, and what the layers keep."""
     rng, local, results = torch.Generator().manual_seed(0), shard().of(N), []
@@ -177,7 +173,7 @@ def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra
     alone = steps()
     for shared in together(steps):
         for key, value in alone.items():
-            torch.testing.assert_close(shared[key], value, rtol=1e-5, atol=1e-7, msg=named(key))
+            torch.testing.assert_close(shared[key], value, rtol=1e-5, atol=1e-7, msg=key)
 
 
 def features():

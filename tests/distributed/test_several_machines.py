@@ -65,16 +65,9 @@ def test_two_tasks_of_slurm_are_one_run(tmp_path):
         "SLURM_JOB_ID": str(os.getpid()), "SLURM_NODEID": "0", "SLURM_STEP_NUM_TASKS": "2",
         "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "localhost",
     }  # fmt: skip
-    tasks = [
-        subprocess.Popen(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env={**ANYWHERE, **step, "SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
+    start = {"cwd": tmp_path, "stdout": subprocess.PIPE, "text": True}
+    environments = [{**ANYWHERE, **step, "SLURM_PROCID": i, "SLURM_LOCALID": i} for i in "01"]
+    tasks = [subprocess.Popen([sys.executable, *words], env=env, **start) for env in environments]
     said = [task.communicate(timeout=300)[0] for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0]
     assert "Test split" in said[0] and not said[1]

@@ -1,8 +1,6 @@
 """Signals that end a run."""
 
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -39,22 +37,19 @@ def test_a_run_takes_the_signals_of_the_command_around_it(signum, code):
     assert before == [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
 
 
-WINDOWS = """
-import multiprocessing.connection, signal, subprocess, sys  # Python's own look at what is really there
-sys.platform = "win32"
-for name in ("SIGUSR1", "SIGUSR2", "SIGPIPE", "pthread_sigmask"):
-    delattr(signal, name)
-from contrastive.distributed import pool
-from contrastive.distributed.signals import Stop, explain_stop, interrupts_blocked, stop_signals, unblock_interrupts
-try:
-    with stop_signals(), interrupts_blocked():
-        unblock_interrupts()
-        signal.raise_signal(signal.SIGTERM)
-except Stop as stop:
-    print(explain_stop(stop))
-"""
+def test_what_others_do_before_a_timeout_is_done_after_the_work_is_saved():
+    """As submitit does, which puts the job back into the queue."""
+    done: list[str] = []
 
+    def job() -> None:
+        with stop_signals() as run:
+            with run.held():
+                signal.raise_signal(signal.SIGUSR2)
+                done.append("saved")
+            run.check()
 
-def test_a_system_without_masks_and_user_signals_still_stops():
-    done = subprocess.run([sys.executable, "-c", WINDOWS], capture_output=True, text=True, check=True)
-    assert done.stdout == "('ended by SIGTERM', 143)\n"
+    before = signal.signal(signal.SIGUSR2, lambda *_: done.append("requeued"))
+    with pytest.raises(Stop):
+        job()
+    signal.signal(signal.SIGUSR2, before)
+    assert done == ["saved", "requeued"]

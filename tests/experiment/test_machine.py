@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 import pytest
 import torch
@@ -12,44 +11,13 @@ from contrastive.experiment import build as building
 from contrastive.experiment import dry_run, machine
 from contrastive.experiment.build import build
 from contrastive.experiment.dry_run import estimate
-from contrastive.experiment.machine import (
-    busy_warning,
-    choose_compile,
-    is_resident,
-    set_threads,
-    start_device,
-)
+from contrastive.experiment.machine import busy_warning, choose_compile, is_resident, set_threads
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
 from contrastive.text import clock
-from contrastive.training.features import home
-from contrastive.training.precision import choose
-from contrastive.types import Shard
 from tests.helpers import TINY, run_until_step
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
-
-
-@pytest.fixture
-def complete(monkeypatch, tmp_path):
-    """A machine that has everything that torch.compile needs."""
-    monkeypatch.setattr(machine, "find_spec", lambda name: name)
-    monkeypatch.setattr(shutil, "which", lambda name: name)
-    monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    (tmp_path / "Python.h").touch()
-
-
-@pytest.mark.parametrize(
-    ("setting", "device", "expected"),
-    [
-        ("auto", CPU, False), ("auto", GPU, "augmentation"), (True, CPU, True), (True, GPU, True), (False, CPU, False),
-        (False, GPU, False),
-    ],
-)  # fmt: skip
-def test_what_is_compiled(complete, setting, device, expected, capsys):
-    assert choose_compile(setting, device) == expected
-    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -59,9 +27,13 @@ def test_what_is_compiled(complete, setting, device, expected, capsys):
         ("sysconfig.get_path", "/nowhere", "apt-get install python3-dev"),
     ],
 )
-def test_without_a_compiler_auto_is_eager_and_says_so_and_true_is_refused(
-    complete, monkeypatch, capsys, what, found, advice
-):
+def test_auto_compiles_on_a_gpu_that_has_a_compiler(monkeypatch, tmp_path, capsys, what, found, advice):
+    for name in ("contrastive.experiment.machine.find_spec", "shutil.which"):
+        monkeypatch.setattr(name, lambda name: name)
+    monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    (tmp_path / "Python.h").touch()
+    assert [choose_compile("auto", device) for device in (CPU, GPU)] == [False, "augmentation"]
     monkeypatch.setattr(what, lambda *_: found)
     assert choose_compile("auto", GPU) is False
     said = capsys.readouterr().out
@@ -77,18 +49,6 @@ def test_the_pieces_that_are_compiled(composed, monkeypatch, setting, epochs, pi
     monkeypatch.setattr(building, "choose_compile", lambda setting, device: setting == "auto" and "augmentation")
     build(composed(*TINY, f"compile={setting}", f"epochs={epochs}"))
     assert len(compiled) == pieces
-
-
-def test_auto_is_apples_gpu_where_there_is_no_other(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    mps = start_device("auto")
-    assert mps == torch.device("mps") == start_device("mps")
-    assert (choose("auto", mps), choose("tf32", mps)) == ("fp32", "fp32")
-    assert choose_compile("auto", mps) is False
-    assert home(mps) == CPU
-    monkeypatch.setattr(machine, "shard", lambda: Shard(0, 2))
-    assert start_device("auto") == CPU
 
 
 @pytest.mark.skipif(not torch.backends.mps.is_available(), reason="a GPU of Apple")
