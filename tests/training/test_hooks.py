@@ -106,9 +106,7 @@ def test_the_order_is_the_documented_one(composed, tmp_path, hooks):
         pytest.param(KNN, 2, 2.0, marks=pytest.mark.slow),  # in the last evaluation
     ],
 )
-def test_a_hook_sees_each_step_and_each_epoch_once_across_a_signal(
-    composed, tmp_path, monkeypatch, hooks, owner, n, resumed_at
-):
+def test_a_hook_sees_each_step_once_across_a_signal(composed, tmp_path, monkeypatch, hooks, owner, n, resumed_at):
     settings = composed(*WORDS, DIARY)
     with monkeypatch.context() as patch:
         patch.setattr(owner, "__call__", owner.__call__)  # which is what is restored

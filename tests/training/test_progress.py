@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,34 +26,21 @@ LINE = re.compile(
 )
 
 
-class Place:
-    """Of a training."""
-
-    def __init__(self, epochs: int, per_epoch: int) -> None:
-        self.epochs, self.loader, self.epoch, self.batch, self.metrics = epochs, range(per_epoch), 0, 0, {}
-
-    @property
-    def steps_done(self) -> int:
-        return self.epoch * len(self.loader) + self.batch
-
-    @property
-    def epochs_done(self) -> float:
-        return self.steps_done / len(self.loader)
-
-
 def train(
     epochs: int, per_epoch: int, *, knn: tuple[int, ...] = (), first: float | None = None, name="a run", **options
 ):
     """Show a training with kNN before it and after some epochs."""
-    shown, place = Progress(name=name, **{"quiet": False, **options}), Place(epochs, per_epoch)
+    shown = Progress(name=name, **{"quiet": False, **options})
+    place = SimpleNamespace(epochs=epochs, loader=range(per_epoch), epoch=0, epochs_done=0, steps_done=0)
     place.metrics = {} if first is None else {"test/knn_top1": first}
     shown.on_start(place)
-    for place.epoch in range(epochs):
-        for place.batch in range(1, per_epoch + 1):
-            place.metrics = {"train/loss": 5.4321, "time/views_per_s": 1290.4, "pairs/alignment": 1.0}
-            shown.on_step(place, None)
-        place.metrics = {"test/knn_top1": 47.14} if place.epoch + 1 in knn else {}
-        shown.on_epoch(place)
+    for step in range(epochs * per_epoch):
+        place.epoch, place.epochs_done, place.steps_done = step // per_epoch, (step + 1) / per_epoch, step + 1
+        place.metrics = {"train/loss": 5.4321, "time/views_per_s": 1290.4, "pairs/alignment": 1.0}
+        shown.on_step(place, None)
+        if (step + 1) % per_epoch == 0:
+            place.metrics = {"test/knn_top1": 47.14} if place.epoch + 1 in knn else {}
+            shown.on_epoch(place)
 
 
 def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):

@@ -55,9 +55,9 @@ def embedded(n: int, views: int, seed: int) -> Embedded:
     return Embedded(outputs, torch.arange(n) % 4, torch.arange(n) // 2 % 2)
 
 
-def two_streams(batch_size: int | None = None) -> Objective:
+def two_streams() -> Objective:
     torch.manual_seed(0)
-    ce = make("regularizer/cross_entropy", weight=0.5, stream="uniform", batch_size=batch_size)
+    ce = make("regularizer/cross_entropy", weight=0.5, stream="uniform")
     dims = {"n_classes": 4, "feature_dim": 6, "projection_dim": 6}
     return Objective(make("loss/bias_contrastive"), ce, train=split(), **dims)
 
@@ -76,17 +76,12 @@ def test_each_term_reads_its_batch():
 
 
 def test_second_batch_is_not_augmented_nor_projected(composed, monkeypatch):
-    built = build(composed(*TWO_STREAMS, "head=mlp"))
-    batch, seen = next(built.loader.epoch(0)), []
-    monkeypatch.setattr(
-        TrainStep, "forward", lambda self, views, reads: seen.append((views, reads)) or forward(self, views, reads)
-    )
+    built, forward, seen = build(composed(*TWO_STREAMS, "head=mlp")), TrainStep.forward, []
+    batch = next(built.loader.epoch(0))
+    monkeypatch.setattr(TrainStep, "forward", lambda self, *reads: seen.append(reads) or forward(self, *reads))
     built.step(batch, generator("cpu", 0))
     (uniform, uniform_reads), (main, main_reads) = seen
     torch.testing.assert_close(uniform, batch.second.image[None] / 255)
     assert uniform_reads == ("features",)
     assert main_reads == ("features", "projections")
     assert main.shape[:2] == (2, 64)
-
-
-forward = TrainStep.forward
