@@ -1,17 +1,13 @@
 """One run in a process: exact resume, the files of a run, refusals, evaluators of one's own."""
 
 import json
-from unittest import mock
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from contrastive.experiment import run as run_module
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
-from contrastive.tracker.tensorboard import tensorboard_tag
 from tests.helpers import (
     BARE,
     TINY,
@@ -58,16 +54,6 @@ def test_two_batches_and_a_teacher_are_resumed_inside_an_epoch(composed, tmp_pat
     check_resumes(8, composed(*words, "checkpoint_every_minutes=0"), tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_bf16_is_for_points_of_the_curve_alone(composed, tmp_path, precision):
-    with mock.patch.object(run_module, "EncodedImages", side_effect=run_module.EncodedImages) as extracted:
-        run_experiment(composed(*TINY, f"precision={precision}"), tmp_path)
-    between = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    dtypes = [call.kwargs["dtype"] for call in extracted.call_args_list]
-    assert dtypes == [torch.float32, between, between, torch.float32]  # untrained, after two epochs, the result
-
-
 def test_the_run_directory_holds_everything(composed, tmp_path):
     result = run_experiment(composed(*TINY), tmp_path)
     assert read_result(tmp_path) == result
@@ -89,6 +75,3 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
     assert {"command", "commit", "dirty", "code", "data", "torch", "device", "packages"} <= set(environment)
     saved = load_file(tmp_path / "encoder.safetensors")
     assert all(torch.equal(saved[k], v) for k, v in saved_weights(tmp_path).items() if not k.startswith("head."))
-    curves = EventAccumulator(str(tmp_path)).Reload()
-    assert {tensorboard_tag(k) for k in keys if "/" in k} <= set(curves.Tags()["tensors"])
-    assert curves.Tags()["images"] == ["views"]

@@ -77,14 +77,11 @@ def differences(golden: dict[str, Any], settings: dict[str, Any]) -> Iterator[tu
             yield key, in_header(ours), in_header(theirs)
 
 
-def goldens_of(experiment: str) -> list[dict[str, Any]]:
-    return [golden for golden in GOLDENS["recipes"] if golden["experiment"] == experiment]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_what_differs_from_the_authors_is_named_in_the_header(composed, experiment):
-    goldens, named = goldens_of(experiment), named_differences(experiment)
+    goldens = [golden for golden in GOLDENS["recipes"] if golden["experiment"] == experiment]
+    named = named_differences(experiment)
     assert goldens, f"tests/data/recipes.yaml has nothing of {experiment}"
     found, facts = set(), set()
     for golden in goldens:

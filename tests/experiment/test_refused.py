@@ -15,8 +15,6 @@ BASE = ["dataset.size=8", "encoder.width=2", "device=cpu", CONTIGUOUS]
 TYPED = {
     "epochs=-1": "epochs=50",
     "held_out=-1": "held_out=0",
-    "tau_plus=1.5": "tau_plus=0.1",
-    "temperature=0": "temperature=0.5",
     "encoder.frozen=-1": "encoder.frozen=0.5",
     "encoder.layer_decay=0": "encoder.layer_decay=0.75",
     "loss.push=-1": "loss.push=4",
@@ -44,9 +42,7 @@ TYPED = {
     "loss=debiased_pos tau_plus=0": "tau_plus=0.1",
     "regularizer=cross_entropy regularizer.stream=x": "regularizer.stream=main",
     "loss.drop_false_negatives=no": "loss.drop_false_negatives=false",
-    "encoder.width=2.5": "encoder.width=64",
     "augmentation.ops.crop.scale=0.2": "augmentation.ops.crop.scale=[0.08,1.0]",
-    "head.hidden_dim=wide": "head.hidden_dim=null",
     "+hook.mine={_target_:builtins.dict}": "from contrastive.training.hook import Hook",
     "+evaluator.mine={_target_:builtins.dict}": "from contrastive.evaluator.base import Evaluator",
     f"{COLORED} evaluator.bias_audit.reported=online_probe_best_test": "evaluator=[linear,online_probe,bias_audit]",

@@ -8,8 +8,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -19,7 +17,7 @@ from contrastive.config.settings import Settings
 from contrastive.distributed import hardware
 from contrastive.distributed.hardware import VARIABLES, fix_instructions, processor
 from contrastive.errors import ConfigError
-from tests.helpers import ROOT
+from tests.helpers import ROOT, python
 
 UNSET = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", *VARIABLES)}
 GOLDEN = json.loads((ROOT / "tests/data/reproducible.json").read_text())
@@ -44,20 +42,19 @@ pinned = pytest.mark.skipif(
 @pinned
 def test_the_comparison_that_the_readme_shows_comes_back(tmp_path):
     words = ["loss=nt_xent,debiased_pos", "dataset=digits", "epochs=5", "budget=1", "device=cpu"]
-    command = [sys.executable, "-m", "contrastive", "compare", *words]
-    done = subprocess.run(command, cwd=tmp_path, env=UNSET, capture_output=True, text=True, check=True)
-    (said,) = re.findall(
-        r"^```\n(debiased_pos with.*?)\n```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
-    )
-    assert " ".join(said.split()) in done.stdout
+    done = python("-m", "contrastive", "compare", *words, cwd=tmp_path, env=UNSET)
+    page = (ROOT / "README.md").read_text()
+    (said,) = re.findall(r"^```\n(debiased_pos with.*?)\n```$", page, re.DOTALL | re.MULTILINE)
+    assert " ".join(said.split()) in done.stdout, done.stderr
 
 
 @pytest.mark.slow
 @pinned
 @pytest.mark.parametrize("words", GOLDEN["weights"])
 def test_the_weights_are_those_of_every_other_machine(tmp_path, words):
-    command = [sys.executable, "train.py", "reproducible=true", "epochs=2", "encoder.width=8", "evaluator=knn"]
-    subprocess.run([*command, *words.split(), f"hydra.run.dir={tmp_path}"], cwd=ROOT, env=UNSET, check=True)
+    small = ["reproducible=true", "epochs=2", "encoder.width=8", "evaluator=knn"]
+    done = python("train.py", *small, *words.split(), f"hydra.run.dir={tmp_path}", cwd=ROOT, env=UNSET)
+    assert done.returncode == 0, done.stderr
     assert weights(tmp_path) == GOLDEN["weights"][words], processor(torch.device("cpu"))
     recorded = json.loads((tmp_path / "environment.json").read_text())
     assert recorded["processor"].endswith("(oneDNN AVX2, ATen AVX2, MKL COMPATIBLE)")

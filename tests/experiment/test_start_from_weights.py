@@ -12,7 +12,6 @@ from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.run import run_experiment
 from contrastive.files import file_hash
 from contrastive.run.weights import read_weights
-from contrastive.training.features import extract
 from contrastive.training.step import TrainStep
 from tests.helpers import TINY, logged_lines, without_time
 
@@ -80,8 +79,4 @@ def test_head_does_not_depend_on_the_weights_file(composed, file):
     loaded = build(composed(*TINY, f"encoder.weights={file[0]}"))
     for key, value in fresh.step.head.state_dict().items():
         assert torch.equal(value, loaded.step.head.state_dict()[key])
-    sample = fresh.data.test[torch.arange(4)]
-    assert not torch.equal(
-        extract(fresh.step.encoder, sample, fresh.step.normalize).h,
-        extract(loaded.step.encoder, sample, loaded.step.normalize).h,
-    )
+    assert not torch.equal(fresh.step.encoder.conv1.weight, loaded.step.encoder.conv1.weight)
