@@ -9,16 +9,7 @@ import torch
 
 from contrastive.loss._debiased import debiased_negatives, debiased_positive
 from contrastive.seeding import generator
-from scripts.bounds import (
-    Population,
-    exact_form,
-    lemma1,
-    printed_rate,
-    random_population,
-    rate,
-    theorem3,
-    theorem21,
-)
+from scripts.bounds import Population, exact_form, lemma1, printed_rate, random_population, rate, theorem3, theorem21
 from tests.helpers import ROOT, python
 
 

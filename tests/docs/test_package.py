@@ -14,13 +14,12 @@ import pytest
 
 import contrastive
 from contrastive.config.reference import option_files
-from tests.helpers import ROOT
+from tests.helpers import ROOT, python
 
 
 def run_python(code: str, *, path: Path, cwd: Path) -> str:
     """Run code in a new process with `path` alone as PYTHONPATH."""
-    environment = {**os.environ, "PYTHONPATH": str(path), "GLIBC_TUNABLES": ""}
-    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
+    done = python("-c", code, cwd=cwd, env={**os.environ, "PYTHONPATH": str(path), "GLIBC_TUNABLES": ""})
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

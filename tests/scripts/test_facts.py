@@ -2,14 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from tables.spec import config_dirs, folder_name, read_table, table_paths
 
 from contrastive.config.compose import search_path
-from contrastive.config.settings import Settings
+from contrastive.config.identity import flatten
 from tests.helpers import ROOT
 
 PATHS = table_paths()
@@ -22,19 +21,11 @@ def presets(path: Path) -> list[str]:
     return ["paper", *yaml.safe_load(path.read_text()).get("presets", {})]
 
 
-def look_up(settings: Settings, key: str) -> Any:
-    node: Any = settings.to_dict()
-    for part in key.split("."):
-        assert part in node, f"there is no setting {key}"
-        node = node[part]
-    return node
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 def test_rows_have_the_settings_of_the_papers(composed, table):
     rows = read_table(PATHS[table]).rows
-    settings = {row.name: composed(*row.overrides) for row in rows if row.overrides}
+    settings = {row.name: flatten(composed(*row.overrides).to_dict()) for row in rows if row.overrides}
     checked = set()
     for pattern, expected in FACTS[table]:
         matching = [name for name in settings if re.search(pattern, name)]
@@ -43,7 +34,7 @@ def test_rows_have_the_settings_of_the_papers(composed, table):
         for name in matching:
             for key, value in expected.items():
                 value = pytest.approx(value) if isinstance(value, float) else value
-                assert look_up(settings[name], key) == value, f"{table}: {name}: {key}"
+                assert settings[name][key] == value, f"{table}: {name}: {key}"
     assert checked == settings.keys()
 
 
