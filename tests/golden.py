@@ -66,11 +66,7 @@ def arguments(params: Case) -> Case:
 
 
 def term(name: str, *, factor: Callable[[Case], float] | None = None, **defaults: Any) -> Golden:
-    """A golden computed by configs/<name>.yaml with `defaults` and the parameters of the case.
-
-    Args:
-        factor: parameters of the case → a factor hidden in the released code.
-    """
+    """By configs/<name>.yaml with the parameters of the case; `factor`, of these, is hidden in the released code."""
 
     def golden(case: Case, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
         value: Tensor = make(name, **{**defaults, **arguments(case["params"])})(z, label, bias)

@@ -18,7 +18,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
-from tests.augmentation.test_augmentation_operations import torchvision
+from tests.augmentation.test_augmentation import torchvision
 from tests.dataset.data import QUICK, ran
 from tests.helpers import further, load_image_folder, program
 

@@ -26,13 +26,6 @@ def test_neighbors_are_not_neighbors_in_the_order():
     assert np.histogram(rows[: n // 10], 10)[0] == pytest.approx([n / 100] * 10, rel=0.15)
 
 
-@pytest.mark.parametrize("n", [1, 3, 16, 100, 1024, 1500])
-def test_any_part_of_an_order_is_that_of_the_whole(n):
-    whole = Order(n, 0, "order", 3).rows(0, n)
-    for start, stop in {(0, 1), (n // 3, n // 2 + 1), (n - 1, n), (n // 2, n)}:
-        assert torch.equal(Order(n, 0, "order", 3).rows(start, stop), whole[start:stop])
-
-
 def test_the_order_depends_on_every_part_of_its_key_and_is_pinned():
     """A run goes on with the order that it began with: another digest needs another `ORDER`."""
     assert len({tuple(Order(50, *key).rows(0, 50).tolist()) for key in [(0, 1), (1, 1), (0, 2), (0,)]}) == 4

@@ -1,4 +1,4 @@
-"""teacher=ema: its formula and that of average=ema, explicit MoCo v2 and v3, BYOL and SimSiam, the queue."""
+"""teacher=ema and average=ema: formulas, explicit MoCo v2 and v3, BYOL and SimSiam, the queue, what is evaluated."""
 
 import copy
 import math
@@ -10,17 +10,18 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import nn
 
+from contrastive import load_encoder
 from contrastive.average.ema import EMA as Average
 from contrastive.cli.evaluate import main as evaluate
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
 from contrastive.head.predictor import PredictorHead
 from contrastive.loss.byol import BYOL
-from contrastive.loss.nt_xent import NTXent
 from contrastive.loss.simsiam import SimSiam
+from contrastive.run.files import read_result
 from contrastive.seeding import generator
 from contrastive.teacher.ema import EMA, Queue
-from tests.helpers import BARE, compose_settings, further
+from tests.helpers import BARE, compose_settings, further, logged_lines, saved_weights
 
 WORDS = [*BARE, "evaluator=[knn]", "precision=fp32"]
 
@@ -134,20 +135,13 @@ def test_a_queue_is_written_round_and_keeps_the_newest():
     assert sorted(queue.label.tolist()) == [4, 5, 6, 7, 8]
 
 
-def test_an_image_is_no_negative_of_itself_in_the_queue():
+def test_a_loss_is_told_which_images_of_the_queue_are_those_of_the_batch():
     encoder, head = student()
-    teacher = EMA(encoder, head, queue=3)
-    z, k = torch.randn(2, 2, 5), torch.randn(2, 2, 5)
+    teacher, rows = EMA(encoder, head, queue=3), torch.tensor([10, 20])
     teacher.queue.put(torch.randn(3, 1, 5), torch.tensor([-1, -1, -1]), torch.tensor([10, 11, 12]))
-    value = NTXent()(z, **teacher.others(k, torch.tensor([10, 20]))._asdict())
-    zu, ku, m = unit(z), unit(k), teacher.queue.z
-    terms = []
-    for v in (0, 1):
-        for i, known in ((0, [1, 2]), (1, [0, 1, 2])):
-            negatives = [zu[i, v] @ ku[1 - i, 1 - v], *(zu[i, v] @ m[j] for j in known)]
-            logits = torch.stack([zu[i, v] @ ku[i, 1 - v], *negatives]) / 0.5
-            terms.append(-F.log_softmax(logits, 0)[0])
-    torch.testing.assert_close(value, torch.stack(terms).mean())
+    others = teacher.others(torch.randn(2, 2, 5), rows)
+    assert others.ids is rows  # tests/loss/test_two_sources.py has what a loss makes of them
+    assert others.memory_ids.tolist() == [10, 11, 12]
 
 
 def test_byol_and_simsiam_are_their_formulas():
@@ -181,3 +175,41 @@ def test_evaluators_read_the_student_unless_the_teacher_is_chosen(tmp_path, caps
     assert "teacher (EMA, momentum 0.99, constant)" in result["protocol"]["knn"]
     assert evaluate([str(tmp_path), "evaluator=knn", "device=cpu"]) == 0
     assert "knn_top1 as recorded" in capsys.readouterr().out
+
+
+CURVES = [*BARE, "evaluator=[knn,online_probe]", "evaluator.knn.every=1", "log_every=2", "checkpoint_every_minutes=0"]
+AVERAGED = [*CURVES, "average=ema", "average.decay=0.9"]
+
+
+@pytest.mark.slow
+def test_training_is_the_same_and_what_is_read_and_written_is_the_average(tmp_path):
+    averaged, plain = tmp_path / "averaged", tmp_path / "plain"
+    run_experiment(compose_settings(*AVERAGED), averaged)
+    run_experiment(compose_settings(*CURVES), plain)
+    mine, theirs = saved_weights(averaged), saved_weights(plain)
+    assert all(torch.equal(mine[key], value) for key, value in theirs.items())
+    for line, other in zip(logged_lines(averaged), logged_lines(plain), strict=True):
+        assert line == other or any(key.startswith("test/knn") for key in line)
+    key = "test/knn_top1"
+    knn = [[line[key] for line in logged_lines(path) if key in line] for path in (averaged, plain)]
+    assert knn[0][0] == knn[1][0]  # before training there is nothing to average
+    assert knn[0][1:] != knn[1][1:]
+    written = load_file(averaged / "encoder.safetensors")
+    average = torch.load(averaged / "checkpoints/last.pt", weights_only=True)["hooks"]["average"]["encoder"]
+    assert all(torch.equal(written[key], value) for key, value in average.items())
+    assert not torch.equal(average["conv1.weight"], mine["conv1.weight"])
+    assert not torch.equal(average["bn1.running_mean"], mine["bn1.running_mean"])
+    assert torch.equal(load_encoder(averaged)[0].state_dict()["conv1.weight"], average["conv1.weight"])
+    result, said = read_result(averaged), "weights averaged over the steps (EMA, decay 0.9)"
+    assert result["encoder"]["average"] == said
+    assert all(protocol.endswith(f"; {said}") for protocol in result["protocol"].values())
+    for name in ("encoder.safetensors", "result.json"):  # lost, they are written from the checkpoint
+        (averaged / name).unlink()
+    run_experiment(compose_settings(*AVERAGED), averaged)
+    again = load_file(averaged / "encoder.safetensors")
+    assert all(torch.equal(again[key], value) for key, value in written.items())
+
+
+def test_without_one_nothing_is_held():
+    built = build(compose_settings(*CURVES))
+    assert built.average is built.teacher is None

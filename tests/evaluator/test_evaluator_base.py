@@ -1,7 +1,10 @@
-"""Evaluators together: names, sections of the result, predictions handed on; alignment and uniformity."""
+"""Evaluators together: names, sections of the result, predictions handed on; those of geometry, and transfer."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,7 +12,10 @@ import torch.nn.functional as F
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.classifier import Classifier
-from contrastive.evaluator.geometry import AlignmentUniformity
+from contrastive.evaluator.geometry import AlignmentUniformity, AlphaReQ, RankMe
+from contrastive.evaluator.knn import KNN
+from contrastive.evaluator.linear import Linear
+from contrastive.evaluator.transfer import Transfer
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 
@@ -85,3 +91,44 @@ def test_alignment_and_uniformity_equal_a_loop_over_pairs():
     assert scores["alignment"] == pytest.approx(sum(same) / len(same), rel=1e-4)
     mean = sum(math.exp(-2 * d) for d in distances.values()) / len(pairs)
     assert scores["uniformity"] == pytest.approx(math.log(mean), rel=1e-4)
+
+
+def test_rankme_equals_the_formula():
+    values = torch.tensor([3.0, 2.0, 1.0])
+    test, p = Features(torch.diag(values), torch.arange(3)), values / values.sum()
+    expected = (-(p * p.log()).sum()).exp().item()
+    assert RankMe()(feature_sets(test, test, test)).test[""] == pytest.approx(expected, rel=1e-4)
+
+
+def of_spectrum(eigenvalues: torch.Tensor) -> FeatureSets:
+    """Features of 300 images whose covariance has these 20 eigenvalues, but for a factor."""
+    rng = torch.Generator().manual_seed(0)
+    centered = torch.randn(300, 20, generator=rng, dtype=torch.float64)
+    orthogonal = torch.linalg.qr(centered - centered.mean(0))[0]
+    test = Features((orthogonal * eigenvalues.sqrt()).float() + 3, torch.arange(300) % 4)
+    return feature_sets(test, test, test)
+
+
+@pytest.mark.parametrize("options", [{}, {"first": 2}, {"last": 19}, {"first": 3, "last": 18}])
+def test_alpha_counts_the_eigenvalues_from_first_to_last(options):
+    eigenvalues = torch.linspace(3, 1, 20, dtype=torch.float64).exp()  # no power law
+    first, last = options.get("first", 1), options.get("last", 20)
+    logs = np.log(np.arange(first, last + 1)), np.log(eigenvalues[first - 1 : last].numpy())
+    alpha = AlphaReQ(**options)(of_spectrum(eigenvalues)).test[""]
+    assert alpha == pytest.approx(-np.polyfit(*logs, 1)[0], rel=1e-3)
+
+
+def test_alpha_of_collapsed_features_is_left_out():
+    test = Features(torch.ones(40, 6), torch.arange(40) % 4)
+    assert AlphaReQ()(feature_sets(test, test, test)).test == {}
+
+
+def test_figures_of_transfer_are_those_of_both_probes_on_each_dataset():
+    own = feature_sets(blobs(201, 0), blobs(50, 1), blobs(100, 2))
+    others = {"digits": feature_sets(blobs(201, 3, 2.0), blobs(50, 4, 2.0), blobs(100, 5, 2.0)), "/my/cats": own}
+    scores = Transfer(datasets=tuple(others))(replace(own, images=SimpleNamespace(transfer=others.__getitem__)))
+    for key, features in (("digits", others["digits"]), ("cats", own)):
+        for name, probe in (("knn", KNN(k=20)), ("linear", Linear())):
+            alone = probe(features)
+            assert scores.test[f"{key}_{name}_top1"] == alone.test["top1"]
+            assert scores.val[f"{key}_{name}_top1"] == alone.val["top1"]

@@ -35,12 +35,7 @@ class Given:
     def rows(self, split: str) -> tuple[None, torch.Tensor]:
         return None, self.sets[split].label
 
-    def encode(
-        self,
-        split: str,
-        batches: Iterable[torch.Tensor],
-        augmentation: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    ) -> Iterator[Features]:
+    def encode(self, split, batches, augmentation=None) -> Iterator[Features]:
         for rows in batches:
             batch = self.sets[split][rows]
             yield replace(batch, h=augmentation(batch.h)) if augmentation else batch

@@ -38,11 +38,8 @@ def test_guesses_are_those_of_the_result(found: Judged, state: Run) -> None:
     right = (found.guess == found.data.test.label).numpy()
     assert np.array_equal(right, unpack_bits(state.result["correct"]["knn_top1"]))
     cells, names = confusion(found)
-    assert sum(cell["n"] for cell in cells) == len(right) and len(names) == 10
     counted = Counter(zip(found.data.test.label.tolist(), found.guess.tolist(), strict=True))
     assert {(names.index(cell["class"]), names.index(cell["guess"])): cell["n"] for cell in cells} == counted
-    diagonal = sum(cell["n"] for cell in cells if cell["class"] == cell["guess"])
-    assert 100 * diagonal / len(right) == pytest.approx(state.result["test"]["knn_top1"])
     for name in names:
         assert sum(cell["percent"] for cell in cells if cell["class"] == name) == pytest.approx(100)
 
@@ -133,9 +130,7 @@ def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path, capsys: 
     assert "changed since it ran: try dataset.root=PATH, where the same images are" in capsys.readouterr().err
 
 
-def test_what_cannot_be_shown_is_refused_in_a_sentence(
-    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_shown_is_refused_in_a_sentence(runs, tmp_path, capsys) -> None:
     def refused(*words: object) -> str:
         assert main([str(word) for word in words]) == 2
         return capsys.readouterr().err

@@ -1,6 +1,8 @@
-"""The example with sentences, as its user runs it."""
+"""The example with sentences as its user runs it; docs/loops.md prints what it says, its imports and extras exist."""
 
+import doctest
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,23 @@ def test_pairs_of_sentences_are_learned_in_their_own_trainer(tmp_path: Path) -> 
     printed = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')", path=ROOT, cwd=tmp_path)
     before, after = map(int, re.findall(r"([0-9]+) %", printed))
     assert before < 80 < after
+
+
+PAGE = (ROOT / "docs/loops.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_page_prints_what_it_says() -> None:
+    examples = "\n".join(block for block in BLOCKS if block.startswith(">>>"))
+    test = doctest.DocTestParser().get_doctest(examples, {}, "docs/loops.md", None, 0)
+    assert len(test.examples) > 20
+    report: list[str] = []
+    failed, _ = doctest.DocTestRunner().run(test, out=report.append)
+    assert not failed, "".join(report)
+
+
+def test_every_adapter_is_on_the_page_and_an_extra() -> None:
+    files = {path.stem for path in (ROOT / "contrastive/integrations").glob("[a-z]*.py")}
+    assert set(re.findall(r"^\| `(\w+)` \| `[A-Z]\w+` \|", PAGE, re.MULTILINE)) == files
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {name.replace("_", "-") for name in files} <= extras.keys()

@@ -1,5 +1,6 @@
-"""CIFAR-10, CIFAR-100 and STL-10 in their genuine formats, and downloads."""
+"""CIFAR-10, CIFAR-100, STL-10, MNIST and Biased-MNIST in their genuine formats, and downloads."""
 
+import lzma
 import os
 import pickle
 import time
@@ -9,12 +10,17 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
+import torch
 from torchvision.transforms.functional import resize
 
+from contrastive.dataset.biased_mnist import biased_mnist
 from contrastive.dataset.cifar import cifar10, cifar100
 from contrastive.dataset.download import fetch
+from contrastive.dataset.mnist import SHA256, mnist
 from contrastive.dataset.stl10 import stl10
 from contrastive.errors import ConfigError
+from contrastive.types import Split
+from tests.helpers import REAL
 
 BATCHES = {"cifar-10-batches-py": [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]}
 BATCHES["cifar-100-python"] = ["train", "test"]
@@ -51,29 +57,22 @@ def test_cifar_reads_the_genuine_format(tmp_path, monkeypatch):
     assert (len(hundred.pretrain), len(hundred.classes)) == (200, 100)
 
 
-@pytest.fixture
-def stl10_files(tmp_path, monkeypatch):
-    """A folder with small files in STL-10's format."""
-    rng = np.random.default_rng(0)
+def test_stl10_reads_the_genuine_format(tmp_path, monkeypatch):
     base = tmp_path / "stl10_binary"
     base.mkdir()
     for name, n in (("train", 30), ("unlabeled", 50), ("test", 20)):
-        (base / f"{name}_X.bin").write_bytes(rng.integers(0, 256, (n, 3, 96, 96), dtype=np.uint8).tobytes())
+        (base / f"{name}_X.bin").write_bytes(np.random.default_rng(0).bytes(n * 3 * 96 * 96))
         if name != "unlabeled":
             (base / f"{name}_y.bin").write_bytes(bytes(i % 10 + 1 for i in range(n)))
     (base / "class_names.txt").write_text("\n".join(f"class{i}" for i in range(10)))
     monkeypatch.setattr("torchvision.datasets.stl10.check_integrity", lambda *_: True)
-    return str(tmp_path)
-
-
-def test_stl10_reads_the_genuine_format(stl10_files):
-    data = stl10(root=stl10_files, hold_out=True)
+    data = stl10(root=str(tmp_path), hold_out=True)
     assert data.pretrain.image.shape == (80 - len(data.probe_val), 3, 32, 32)
     assert (data.pretrain.label == -1).sum() == 50
     assert (data.probe_val.label >= 0).all()
     assert (data.pretrain.label[data.probe_train] >= 0).all()
     assert data.test.label.tolist() == [i % 10 for i in range(20)]
-    whole = stl10(root=stl10_files, size=96, stats="cifar10")
+    whole = stl10(root=str(tmp_path), size=96, stats="cifar10")
     assert whole.pretrain.image.shape == (80, 3, 96, 96)
     assert (whole.mean, whole.std) == ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)) != (data.mean, data.std)
 
@@ -133,3 +132,60 @@ def test_one_process_downloads_while_others_wait(tmp_path):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: fetch(Dataset, "x.tar.gz", str(tmp_path), folder="x"), range(4)))
     assert at_once == [1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (REAL / "mnist").exists(), reason="the real digits are not beside the checkout")
+def test_real_mnist_and_biased_mnist(tmp_path):
+    raw = tmp_path / "MNIST/raw"
+    raw.mkdir(parents=True)
+    for path in (REAL / "mnist").glob("*.xz"):
+        (raw / path.stem).write_bytes(lzma.decompress(path.read_bytes()))
+    data = biased_mnist(root=str(tmp_path))
+    assert data.pretrain.image.shape == (60000, 3, 28, 28)
+    assert (data.pretrain.label != data.pretrain.bias).sum() == 606
+    assert (data.test.label == data.test.bias).sum() == 996
+    small = biased_mnist(root=str(tmp_path), size=14, per_class=100, rho=0.9)
+    assert small.pretrain.image.shape == (1000, 3, 14, 14)
+    assert small.test.image.shape == (10000, 3, 14, 14)
+    assert (small.pretrain.label != small.pretrain.bias).sum() == 100
+    assert len(mnist(root=str(tmp_path), hold_out=True).pretrain) == 54001  # a tenth of each class, rounded
+
+
+def test_per_class_and_size_of_biased_mnist(monkeypatch):
+    gray = Split(torch.zeros(400, 28, 28, dtype=torch.uint8), torch.arange(400) % 10)
+    monkeypatch.setattr("contrastive.dataset.biased_mnist.load_mnist", lambda root: (gray, gray))
+    data = biased_mnist(size=14, per_class=20, rho=0.9)
+    assert data.pretrain.image.shape == (200, 3, 14, 14)
+    assert data.test.image.shape == (400, 3, 14, 14)
+    assert torch.bincount(data.pretrain.label).tolist() == [20] * 10
+    assert (data.pretrain.label != data.pretrain.bias).sum() == 20
+    with pytest.raises(ConfigError, match="per_class=500"):
+        biased_mnist(per_class=1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 1]), "train-images-idx3-ubyte is damaged, its checksum is wrong: remove it"),
+        (b"", "MNIST/raw is missing or damaged, and cannot be downloaded"),
+        (b"no digits", "MNIST/raw is missing or damaged, and cannot be downloaded"),
+    ],
+)
+def test_damaged_files_are_called_damaged(tmp_path, labels, said):
+    raw = tmp_path / "MNIST/raw"
+    raw.mkdir(parents=True)
+    for name in SHA256:
+        images = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 28, 0, 0, 0, 28]) + bytes(2 * 28 * 28)
+        (raw / name).write_bytes(images if "images" in name else labels)
+    with pytest.raises(ConfigError, match=said):
+        mnist(root=str(tmp_path))
+
+
+def test_a_tensor_file_in_place_of_mnist_is_not_read(tmp_path):
+    for name in ("training.pt", "test.pt"):
+        path = tmp_path / "MNIST/processed" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"anything")
+    with pytest.raises(ConfigError, match=r"training\.pt has no published checksum: remove"):
+        mnist(root=str(tmp_path))
