@@ -62,10 +62,11 @@ class Sliced(ViewsLoss):
 
         Each number is a hash of its place and of `draw`: neither a CUDA graph nor a compiled step draws on the host.
         """
-        (n, _, dim), (first, last, _) = z.shape, anchors.indices(len(z))
-        if (last - first) * self.n_directions % n:
-            first, last = 0, n
-        place = torch.arange(first * self.n_directions // n * dim, last * self.n_directions // n * dim, device=z.device)
+        (n, _, dim), first, count = z.shape, anchors.start or 0, len(z[anchors])
+        if count * self.n_directions % n:
+            first, count = 0, n
+        first, last = (end * self.n_directions // n * dim for end in (first, first + count))
+        place = torch.arange(first, last, device=z.device)
         bits = _mixed(_mixed(place) ^ _mixed(self.draw)) >> 9
         normal = ((2 * bits + 1).to(z.dtype) / 2**23 - 1).erfinv()  # exact in float32 as far as erfinv
         return unit(normal.view(-1, dim))
