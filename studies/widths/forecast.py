@@ -40,7 +40,10 @@ def forecast(method: str) -> tuple[str, str]:
     return interval(slope), interval(start + slope * np.log2(WIDTH))
 
 
+def table() -> list[str]:
+    """The rows of the page."""
+    return [f"| {method} | {' | '.join(forecast(method))} |" for method in figures() if method != REFERENCE]
+
+
 if __name__ == "__main__":
-    for name in figures():
-        if name != REFERENCE:
-            print(f"| {name} | {' | '.join(forecast(name))} |")
+    print("\n".join(table()))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import shutil
 from collections.abc import Iterator
 from functools import reduce
@@ -157,6 +158,13 @@ def test_the_table_of_lightlys_own_loop_is_that_of_both_records():
         means = [f"{mean(values):.1f}" for values in zip(*curves, strict=True)]
         row = [name, *means, ", ".join(f"{curve[-1]:.1f}" for curve in curves)]
         assert f"| {' | '.join(row)} |" in page.read_text()
+
+
+@pytest.mark.parametrize("script", ["widths/forecast.py"])
+def test_tables_of_a_study_are_those_that_its_script_makes(script):
+    pytest.importorskip("scipy", reason="an extra: try pip install '.[report]'")
+    rows = runpy.run_path(str(STUDIES / script))["table"]()
+    assert rows and all(row in (STUDIES / script).with_name("README.md").read_text() for row in rows)
 
 
 @pytest.mark.slow
