@@ -20,12 +20,12 @@ from omegaconf import DictConfig
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
 from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs, sweep_table
 from contrastive.config import CONFIGS
-from contrastive.config.compose import config_dirs, importable, search_path
+from contrastive.config.compose import config_dirs, importable
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.words import check_words, quote_paths
 from contrastive.distributed.signals import explain_stop, stop_signals
-from contrastive.errors import check_encoding
+from contrastive.errors import ConfigError, check_encoding
 from contrastive.experiment.summary import show_finished
 from contrastive.listing.places import check_root
 from contrastive.text import show
@@ -73,9 +73,8 @@ def main(words: list[str]) -> int:
             return 0
         check_words(words)
         words = quote_paths(words)
-        folders, others = config_dirs(words)
-        if len(folders) > 1:  # Hydra takes the last alone
-            words = [*others, "--config-dir", str(folders.pop()), *search_path(folders)]
+        if len(folders := config_dirs(words)[0]) > 1:  # Hydra takes the last alone
+            raise ConfigError(f"train.py takes one --config-dir: try hydra.searchpath=[file://{folders[0]}] beside it")
     except Exception as error:
         return _report(error, words, composing=True)
     if {"-m", "--multirun"}.isdisjoint(words):

@@ -62,7 +62,7 @@ class Sliced(ViewsLoss):
 
         Each number is a hash of its place and of `draw`: neither a CUDA graph nor a compiled step draws on the host.
         """
-        (n, _, dim), first, count = z.shape, anchors.start or 0, len(z[anchors])
+        (n, _, dim), first, count = z.shape, (anchors.start or 0) % len(z), len(z[anchors])
         if count * self.n_directions % n:
             first, count = 0, n
         first, last = (end * self.n_directions // n * dim for end in (first, first + count))

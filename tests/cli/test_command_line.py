@@ -116,10 +116,9 @@ def test_every_command_knows_components_of_ones_own(tmp_path):
     write_files(tmp_path, {
         "mine/my_parts.py": PARTS,
         "mine/evaluator/rank.yaml": "# @package evaluator.rank\n_target_: my_parts.Rank\n",
-        "more/loss/my_loss.yaml": yaml + "drop_false_negatives: false\n",
+        "mine/loss/my_loss.yaml": yaml + "drop_false_negatives: false\n",
     })  # fmt: skip
-    own, mine = ["--config-dir", "mine", "--config-dir", "more"], tmp_path / "mine-run"
-    words = [*own, *BARE, "epochs=1", "evaluator=[knn,rank]"]
+    words, mine = ["--config-dir", "mine", *BARE, "epochs=1", "evaluator=[knn,rank]"], tmp_path / "mine-run"
     done = program(*words, "loss=my_loss", f"hydra.run.dir={mine}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert program(*words, "loss=nt_xent", "hydra.run.dir=theirs", cwd=tmp_path).returncode == 0

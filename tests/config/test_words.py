@@ -53,6 +53,7 @@ SLOW = [
     ("sampler=class_balance", "try sampler=class_balanced"),
     ("loss.temperature={a:1}", "loss.temperature must be float, got {a:1}"),
     ("dataset.size=99999999999999999999999", "dataset.size must be int, got 9999"),
+    ("--config-dir / --config-dir /", "takes one --config-dir: try hydra.searchpath=[file:///] beside it"),
     ("~epochs", "the setting epochs is missing"),
     ("~loss", "loss has no _target_: try it without ~loss"),
     ("'+loss.x={_target_:os.getcwd}'", "unexpected keyword argument 'x'"),

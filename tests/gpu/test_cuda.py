@@ -140,6 +140,13 @@ def test_tf32_rounds_convolutions_alone():
 # Nothing waits
 
 
+def test_a_wait_is_noticed():
+    x = torch.ones(3, device="cuda")
+    for wait in (lambda: x.sum().item(), lambda: x.cpu(), lambda: torch.ones(3).to("cuda"), lambda: x[x > 0]):
+        with pytest.raises(RuntimeError, match="synchronizing"), no_waits():
+            wait()
+
+
 @pytest.mark.parametrize("words", [*KINDS, ["compile=auto"]], ids=" ".join)
 def test_batches_and_steps_never_wait(composed, words):
     built = build(composed(*SMALL, *words))

@@ -157,6 +157,15 @@ def test_learned_temperature_and_bias_get_a_gradient() -> None:
         each.zero_grad()
         each(z).backward()
         assert all(value.grad is not None and value.grad != 0 for value in each.parameters())
+    step, factor = 1e-5, loss.log_factor
+    with torch.no_grad():
+        above, below = (loss(z) for end in (step, -step) if factor.fill_(end) is factor)
+    torch.testing.assert_close(factor.grad, (above - below) / (2 * step), rtol=1e-5, atol=1e-8)
+
+
+def test_infonce_anchor_of_small_nu_is_nt_xent() -> None:
+    anchor = contrastive.InfoNCEAnchor(temperature=T, nu=1e-9)
+    torch.testing.assert_close(anchor(z), contrastive.NTXent(temperature=T)(z), rtol=1e-6, atol=0)
 
 
 def test_spectral_in_three_views_is_the_mean_over_their_pairs() -> None:

@@ -98,3 +98,12 @@ def test_intervals_allow_for_the_test_images_where_they_are_known():
     assert both["high"] - both["low"] == pytest.approx(2 * estimate.half(), abs=2e-4)
     one["rows"][0]["runs"][1]["correct"] = {"knn": pack_bits(~right[0, 1])}  # not what its accuracy counts
     assert judged(one) == alone
+
+
+def test_runs_on_two_kinds_of_processor_are_no_pair():
+    mixed = record([10.0, 50.0, 90.0, 30.0], [9.0, 49.1, 89.0, 0.0])
+    assert record_frame(mixed).mixed == {}
+    mixed["rows"][1]["runs"][3]["environment"] = 1
+    one = judged(mixed)
+    assert (one["n"], one["effect"]) == (3, pytest.approx(2.9 / 3, abs=1e-4))
+    assert list(record_frame(mixed).mixed) == ["B, x"]

@@ -15,7 +15,7 @@ from contrastive.report.frame import read_frame
 from contrastive.run.files import read_result
 from contrastive.testing.loss import in_tiles
 from contrastive.types import Split
-from tests.helpers import compose_settings, write_finished
+from tests.helpers import compose_settings, run_until_step, write_finished
 
 N, B, T = 20, 8, 0.1
 COLORED = ["dataset=biased_digits", "encoder.width=2", "device=cpu", "evaluator=[linear,bias_audit]"]
@@ -126,3 +126,22 @@ def test_reports_tell_sources_apart_but_for_one_for_each_seed(tmp_path):
         for folder in ("moved", "each", "shared")
     }
     assert seeds == {"moved": [[0], [1]], "each": [[0, 1]], "shared": [[0, 1]]}
+
+
+@pytest.mark.slow
+def test_a_run_that_changed_refuses_a_resume_and_is_said(composed, biased_run, tmp_path, capsys):
+    words = [*COLORED, "loss=softcon", f"bias_from={tmp_path}/source", "epochs=2", "checkpoint_every=1"]
+    (tmp_path / "source").symlink_to(biased_run)
+    run_until_step(15, composed(*words), tmp_path / "run")
+    run_experiment(composed(*words), tmp_path / "whole")
+    run_experiment(composed(*COLORED, "loss=cross_entropy", "epochs=1", "seed=1"), tmp_path / "another")
+    (tmp_path / "source").unlink()
+    (tmp_path / "source").symlink_to(tmp_path / "another")
+    with pytest.raises(ConfigError, match="interrupted with other bias_from and"):
+        run_experiment(composed(*words), tmp_path / "run")
+    capsys.readouterr()
+    run_experiment(composed(*words), tmp_path / "whole")
+    assert "bias_from" in capsys.readouterr().out
+    (tmp_path / "source").unlink()
+    with pytest.raises(ConfigError, match="there is no weights file"):
+        run_experiment(composed(*words), tmp_path / "third")
