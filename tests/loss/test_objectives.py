@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import contrastive
+from contrastive import BCL, SINCERE
 from contrastive.errors import ConfigError
 from contrastive.testing.loss import in_tiles
 
@@ -84,10 +85,10 @@ CASES = {
     "rince": (contrastive.RINCE(temperature=T), None, -1.708931094852952),
     "rince, q 0.5": (contrastive.RINCE(temperature=T, q=0.5, lam=0.1), None, 0.5719044456381304),
     # the authors' code with float64 as torch's default, in which it computes the ranks
-    "bcl": (contrastive.BCL(temperature=T), None, 3.738541605934015),
-    "bcl, alpha 0.6": (contrastive.BCL(temperature=T, alpha=0.6, beta=0.7, tau_plus=0.05), None, 3.1100852118359583),
-    "bcl, nothing known": (contrastive.BCL(temperature=T, alpha=0.5, beta=0.5), None, 2.8580363697355167),
-    "sincere": (contrastive.SINCERE(temperature=T), None, 3.24089729212044),
+    "bcl": (BCL(temperature=T), None, 3.738541605934015),
+    "bcl, alpha 0.6": (BCL(temperature=T, alpha=0.6, beta=0.7, tau_plus=0.05), None, 3.1100852118359583),
+    "bcl, nothing known": (BCL(temperature=T, alpha=0.5, beta=0.5), None, 2.8580363697355167),
+    "sincere": (SINCERE(temperature=T), None, 3.24089729212044),
     "spectral": (contrastive.Spectral(), spectral(1), -0.05413473165913901),
     # the authors' code divides by mu
     "spectral, mu 3": (contrastive.Spectral(mu=3), spectral(3), 0.3514276534185658),
@@ -112,19 +113,9 @@ def gradient(loss: contrastive.Loss, label: Tensor | None = None) -> Tensor:
 
 def test_gradients_of_bcl_and_sincere_are_those_of_the_authors_code() -> None:
     for loss, label, norm, entry in (
-        (contrastive.BCL(temperature=T), None, 0.9873076989716052, -0.1406438587940253),
-        (
-            contrastive.BCL(temperature=T, alpha=0.6, beta=0.7, tau_plus=0.05),
-            None,
-            0.9466732884210576,
-            -0.15344714560237557,
-        ),
-        (
-            contrastive.SINCERE(temperature=T),
-            torch.tensor([0, 1, 0, 2, 1, 2]),
-            0.6420175968542539,
-            -0.04281276432467251,
-        ),
+        (BCL(temperature=T), None, 0.9873076989716052, -0.1406438587940253),
+        (BCL(temperature=T, alpha=0.6, beta=0.7, tau_plus=0.05), None, 0.9466732884210576, -0.15344714560237557),
+        (SINCERE(temperature=T), torch.tensor([0, 1, 0, 2, 1, 2]), 0.6420175968542539, -0.04281276432467251),
     ):
         found = gradient(loss, label)
         assert found.norm().item() == pytest.approx(norm, rel=1e-9)
@@ -137,7 +128,7 @@ def test_equal_negatives_of_bcl_share_the_highest_rank_as_in_the_authors_code(n_
     signs = torch.randint(0, 2, (6, 2, 4), generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2 - 1
     signs[:n_equal] = signs[0, 0]  # cosines are multiples of 1/2, so that ties are exact
     free = signs.clone().requires_grad_()
-    loss = contrastive.BCL(temperature=T, alpha=0.7, beta=0.8)
+    loss = BCL(temperature=T, alpha=0.7, beta=0.8)
     value = (in_tiles(loss) if tiled else loss)(free)
     (found,) = torch.autograd.grad(value, free)
     views, image = (signs / 2).flatten(0, 1), torch.arange(12) // 2
