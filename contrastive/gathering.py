@@ -20,7 +20,8 @@ class _Gather(torch.autograd.Function):
         context.group = group
         whole = x.new_empty(dist.get_world_size(group) * len(x), *x.shape[1:])
         dist.all_gather_into_tensor(whole, x.contiguous(), group)
-        return whole
+        # torch 2.11 compiles a buffer that is written into as one that has no gradient
+        return whole.clone() if torch.compiler.is_compiling() else whole
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
