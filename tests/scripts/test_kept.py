@@ -160,7 +160,7 @@ def test_the_table_of_lightlys_own_loop_is_that_of_both_records():
         assert f"| {' | '.join(row)} |" in page.read_text()
 
 
-@pytest.mark.parametrize("script", ["widths/forecast.py"])
+@pytest.mark.parametrize("script", ["widths/forecast.py", "over_datasets/progress.py"])
 def test_tables_of_a_study_are_those_that_its_script_makes(script):
     pytest.importorskip("scipy", reason="an extra: try pip install '.[report]'")
     rows = runpy.run_path(str(STUDIES / script))["table"]()
