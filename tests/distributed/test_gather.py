@@ -128,17 +128,15 @@ def test_hard_negatives_of_each_process(together: Callable[..., list[Any]]) -> N
 
 
 def compiled() -> list[list[Tensor]]:
-    """Values and gradients of a loss and of a sum over what is gathered, each compiled and not."""
     z, found = inputs(N, 2)[0][shard_of().of(N)].detach().requires_grad_(), []
     loss = partial(contrastive.NTXent(), gather=True, across="both")
     for term, is_one_graph in ((loss, False), (lambda x: gather(x).square().sum(), True)):
         torch.compiler.reset()
         for own in (torch.compile(term, backend="eager", fullgraph=is_one_graph), term):
-            value = own(z)
-            found.append([value.detach(), *torch.autograd.grad(value, z)])
+            found.append([value := own(z), *torch.autograd.grad(value, z)])
     return found
 
 
 def test_what_is_compiled_gathers(together: Callable[..., list[Any]]) -> None:
     for found in together(compiled):
-        torch.testing.assert_close(found[::2], found[1::2])
+        torch.testing.assert_close(found[::2], found[1::2])  # compiled and not
