@@ -50,7 +50,7 @@ def table() -> list[str]:
         half = t.ppf(0.975, len(lead) - 1) * lead.std(ddof=1) / len(lead) ** 0.5
         epochs = " | ".join(f"{side[:, 0].mean():.0f}" for side in sides)
         rows.append(
-            f"| {level} % | {epochs} | {lead.mean():.1f} ({lead.mean() - half:.1f} to {lead.mean() + half:.1f}) |"
+            f"| {level} % | {epochs} | {lead.mean():.1f} [{lead.mean() - half:.1f}, {lead.mean() + half:.1f}] |"
         )
     return rows
 

@@ -27,7 +27,7 @@ def figures() -> dict[str, dict[int, dict[int, float]]]:
 def interval(values: np.ndarray) -> str:
     """Mean and 95 % interval over seeds."""
     half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    return f"{values.mean():.1f} ({values.mean() - half:.1f} to {values.mean() + half:.1f})"
+    return f"{values.mean():.1f} [{values.mean() - half:.1f}, {values.mean() + half:.1f}]"
 
 
 def forecast(method: str) -> tuple[str, str]:
