@@ -62,6 +62,7 @@ class Sliced(ViewsLoss):
 
         Each number is a hash of its place and of `draw`: neither a CUDA graph nor a compiled step draws on the host.
         """
+        # torch 2.11 cannot compile anchors.indices
         (n, _, dim), first, count = z.shape, (anchors.start or 0) % len(z), len(z[anchors])
         if count * self.n_directions % n:
             first, count = 0, n
