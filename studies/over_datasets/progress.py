@@ -18,11 +18,9 @@ LEVELS = (40, 50, 60, 65, 70)
 
 
 def first_at(level: float, probe: np.ndarray, *curves: np.ndarray) -> list[float]:
-    """The values of curves where the probe first reaches a level; NaN if it never does."""
-    reached = np.flatnonzero(probe >= level)
-    if not len(reached) or reached[0] == 0:
-        return [np.nan] * len(curves)
-    before, after = reached[0] - 1, reached[0]
+    """The values of curves where the probe first reaches a level, which it does after the first point."""
+    after = np.flatnonzero(probe >= level)[0]
+    before = after - 1
     share = (level - probe[before]) / (probe[after] - probe[before])
     return [float(curve[before] + share * (curve[after] - curve[before])) for curve in curves]
 

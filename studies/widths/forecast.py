@@ -16,7 +16,7 @@ RECORD, REFERENCE, WIDTH = Path(__file__).parent / "record.json", "NT-Xent", 64
 
 
 def figures() -> dict[str, dict[int, dict[int, float]]]:
-    """{method: {width: {seed: kNN}}}, of what has run."""
+    """{method: {width: {seed: kNN}}}"""
     found: dict[str, dict[int, dict[int, float]]] = {}
     for row in json.loads(RECORD.read_text())["rows"]:
         method, width = row["name"].split(", width ")
@@ -33,10 +33,8 @@ def interval(values: np.ndarray) -> str:
 def forecast(method: str) -> tuple[str, str]:
     """What the lead grows by with each doubling of the width, and what it is at width 64."""
     found = figures()
-    widths = [width for width, seeds in found[method].items() if seeds]
-    seeds = sorted(set.intersection(*(set(found[name][width]) for width in widths for name in (method, REFERENCE))))
-    leads = np.array([[found[method][w][seed] - found[REFERENCE][w][seed] for seed in seeds] for w in widths])
-    slope, start = np.polyfit(np.log2(widths), leads, 1)
+    leads = [[found[method][w][seed] - found[REFERENCE][w][seed] for seed in found[method][w]] for w in found[method]]
+    slope, start = np.polyfit(np.log2([*found[method]]), np.array(leads), 1)
     return interval(slope), interval(start + slope * np.log2(WIDTH))
 
 
