@@ -108,8 +108,7 @@ def quantiles(values: Tensor) -> Tensor:
 
 
 def test_boxes_follow_torchvisions_distribution():
-    crop = RandomResizedCrop()
-    p = crop.draw(N, 40, 32, generator("cpu", 0))
+    p = RandomResizedCrop().draw(N, 40, 32, generator("cpu", 0))
     torch.manual_seed(0)
     image = torch.empty(3, 40, 32)
     draws = [transforms.RandomResizedCrop.get_params(image, [0.08, 1.0], [3 / 4, 4 / 3]) for _ in range(N // 2)]
@@ -139,8 +138,7 @@ def test_padded_crops_are_uniform_over_all_places():
 
 
 def test_jitter_follows_torchvisions_distribution():
-    jitter = ColorJitter(p=1.0)
-    p = jitter.draw(N, 32, 32, generator("cpu", 0))
+    p = ColorJitter(p=1.0).draw(N, 32, 32, generator("cpu", 0))
     torch.manual_seed(0)
     ranges = ([0.6, 1.4], [0.6, 1.4], [0.6, 1.4], [-0.1, 0.1])
     draws = [transforms.ColorJitter.get_params(*ranges)[1:] for _ in range(N // 2)]

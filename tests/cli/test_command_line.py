@@ -56,8 +56,7 @@ def test_what_only_shows_writes_nothing(tmp_path):
     assert done.returncode == 0
     assert "debiased_pos" in done.stdout
     assert "image_folder" in done.stdout
-    shown = program("dataset=cifar10", "--cfg", "job", cwd=tmp_path)
-    assert "batch_size: 512" in shown.stdout
+    assert "batch_size: 512" in program("dataset=cifar10", "--cfg", "job", cwd=tmp_path).stdout
     dry = program(*QUICK, "dry_run=true", cwd=tmp_path)
     assert "1 epoch of 5 steps" in dry.stdout, dry.stderr
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

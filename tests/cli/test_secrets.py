@@ -28,8 +28,7 @@ def test_a_url_with_a_key_is_refused_without_the_key(url, bare):
 
 
 def test_no_setting_may_have_a_key_in_its_url():
-    words = f"tracker.mlflow.uri='https://me:{SECRET}@host'"
-    refuses(lambda: compose_settings("tracker=mlflow", words))
+    refuses(lambda: compose_settings("tracker=mlflow", f"tracker.mlflow.uri='https://me:{SECRET}@host'"))
 
 
 def refuses(refused) -> str:
@@ -48,9 +47,8 @@ def test_other_places_are_left_alone():
 def test_no_command_prints_or_writes_the_key(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     said = io.StringIO()
-    typed = ["dataset=shards", f'dataset.root="{URLS[0][0]}"', "dataset.size=16"]
     with redirect_stdout(said), redirect_stderr(said):
-        assert main([*words, *typed]) == 2
+        assert main([*words, "dataset=shards", f'dataset.root="{URLS[0][0]}"', "dataset.size=16"]) == 2
     assert "s3://bucket/train" in said.getvalue() and KEY not in said.getvalue() and "opsecret" not in said.getvalue()
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

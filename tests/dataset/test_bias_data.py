@@ -118,8 +118,7 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) ->
     assert (data.classes, data.biases) == (tuple("0123"), tuple("0123"))
     expected = [(c, c) for c in range(4) for _ in range(12)] + [(c, (c + i) % 4) for c in range(4) for i in (1, 2)]
     assert cells(data.pretrain) == sorted(expected)
-    every = [(c, b) for c in range(4) for b in range(4)]
-    assert cells(data.test) == cells(data.probe_val) == every
+    assert cells(data.test) == cells(data.probe_val) == [(c, b) for c in range(4) for b in range(4)]
     assert data.probe_train.tolist() == list(range(56))
     assert data.facts == {"dataset_name": "cifar10c", "test_split": "rows of 0.5pct.csv"}
     (base / "0.5pct/conflict/0/1_0_1.png").rename(base / "0.5pct/conflict/0/1_0_3.png")
@@ -199,5 +198,4 @@ def test_the_smoke_preset_runs_on_a_folder_in_the_genuine_layout(tmp_path: Path,
     assert rows
     for i, row in enumerate(rows):
         result = run_experiment(compose_settings(*row.overrides, "seed=0"), tmp_path / f"run{i}")
-        missing = [metric for metric in spec.metrics if look_up(result, metric) is None]
-        assert not missing, row.name
+        assert not [metric for metric in spec.metrics if look_up(result, metric) is None], row.name

@@ -45,8 +45,7 @@ def test_gray_of_16_bits_keeps_them(tmp_path):
     folder = write_classes(tmp_path / "chest", ".png", (12, 12))
     data = load_image_folder(folder)
     assert (data.pretrain.image.dtype, data.pretrain.image.shape[1:]) == (torch.uint16, (1, 12, 12))
-    first = sorted((folder / "ill").iterdir(), key=str)
-    stored = {Image.open(path).tobytes() for path in first}
+    stored = {Image.open(path).tobytes() for path in sorted((folder / "ill").iterdir(), key=str)}
     assert data.pretrain.image[0].numpy().tobytes() in stored
     image = data.pretrain.image.double() / 65_535
     assert data.mean == pytest.approx(image.mean((0, 2, 3)).tolist())
@@ -81,8 +80,7 @@ def test_images_of_another_kind_are_left_out(tmp_path):
 def test_many_bands_are_read_in_either_layout(tmp_path, layout):
     image = pixels((20, 24, 13))
     np.save(tmp_path / "x.npy", image.transpose(layout))
-    found = read(tmp_path / "x.npy", None, MANY)
-    assert np.array_equal(found, image.transpose(2, 0, 1))
+    assert np.array_equal(read(tmp_path / "x.npy", None, MANY), image.transpose(2, 0, 1))
     small = read(tmp_path / "x.npy", 5, MANY)
     assert small.shape == (13, 5, 5)
     plane = Image.fromarray(image[..., 7].astype(np.float32)).resize((6, 5), Image.Resampling.BILINEAR)
@@ -116,8 +114,7 @@ def test_jitter_changes_the_channels_that_it_names():
     drawn = jitter.draw(6, 8, 8, rng)
     changed = jitter.apply(x, drawn)
     assert [bool((changed[:, i] != x[:, i]).any()) for i in range(13)] == [1 <= i <= 3 for i in range(13)]
-    of_rgb = ColorJitter(p=1.0).apply(x[:, [3, 2, 1]], drawn)
-    assert torch.equal(changed[:, [3, 2, 1]], of_rgb)
+    assert torch.equal(changed[:, [3, 2, 1]], ColorJitter(p=1.0).apply(x[:, [3, 2, 1]], drawn))
 
 
 @pytest.mark.parametrize(
@@ -147,8 +144,7 @@ def test_encoders_take_any_channels(name):
     options = {"resnet18": {"width": 4}, "simple_convnet": {"width": 4}, "timm": {"name": "resnet10t"}}.get(name, {})
     if name == "timm":
         pytest.importorskip("timm")
-    encoder = make(f"encoder/{name}", in_channels=13, **options)
-    contrastive.check_encoder(encoder, 32, channels=13)
+    contrastive.check_encoder(make(f"encoder/{name}", in_channels=13, **options), 32, channels=13)
 
 
 @pytest.mark.slow

@@ -160,8 +160,7 @@ def test_columns_are_guessed_by_look(birds, composed, header, columns):
 @pytest.mark.parametrize("per_group", [1, 4, 7])
 def test_no_group_is_on_both_sides_of_a_split_that_is_drawn(birds, per_group):
     edited(birds, img_id={i + 2: f"patient {i // per_group}" for i in range(60)})
-    columns = {"split": None, "group": "img_id"}
-    listed = read_table(birds, birds / "edited.csv", columns)
+    listed = read_table(birds, birds / "edited.csv", {"split": None, "group": "img_id"})
     sides = [{file.group for file in listed.splits[name].files} for name in ("train", "test")]
     assert not sides[0] & sides[1] and 8 <= len(listed.splits["test"].files) <= 16
     assert set(listed.splits["test"].label) == {0, 1}

@@ -218,8 +218,7 @@ def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
     folder = load_image_folder(source)
     for mine, theirs in ((packed.pretrain, folder.pretrain), (packed.test, folder.test)):
         assert contents(mine) == contents(theirs)
-    label = packed.pretrain.label
-    assert int((label.diff() != 0).sum()) > 5  # shuffled: of 40 sorted rows it is 1
+    assert int((packed.pretrain.label.diff() != 0).sum()) > 5  # shuffled: of 40 sorted rows it is 1
 
 
 def test_pack_goes_on_where_it_was_stopped_and_refuses_another_source(tmp_path, capsys):

@@ -79,8 +79,7 @@ def test_a_run_refuses_data_that_it_could_not_use(change, said, monkeypatch):
 
 
 def test_narrow_images_and_images_without_a_label_are_data():
-    rng = torch.Generator().manual_seed(0)
-    image = torch.randint(256, (40, 1, 64, 4), dtype=torch.uint8, generator=rng)
+    image = torch.randint(256, (40, 1, 64, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     label = torch.arange(40) % 2
     check_data(name_splits(Split(image, label), Split(image, label - 1), classes=("a", "b"), hold_out=False,
                            stats=channel_stats(image)), "it")  # fmt: skip

@@ -31,8 +31,7 @@ SIZES = [(30, 40), (40, 30), (25, 17), (40, 40), (1, 40), (40, 1), (1, 1), (8, 3
 
 def smooth(height: int, width: int, seed: int) -> np.ndarray:
     """Pixels (height, width, 3) that a JPEG keeps nearly as they are."""
-    rng = np.random.default_rng(seed)
-    coarse = Image.fromarray(rng.integers(0, 256, (6, 6, 3), np.uint8))
+    coarse = Image.fromarray(np.random.default_rng(seed).integers(0, 256, (6, 6, 3), np.uint8))
     return np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC))
 
 

@@ -43,8 +43,7 @@ BIASED = ["dataset=biased_digits", "encoder.width=2"]
 
 
 def batch():
-    rng = torch.Generator().manual_seed(0)
-    image = torch.randint(0, 256, (N, 3, 8, 8), generator=rng, dtype=torch.uint8)
+    image = torch.randint(0, 256, (N, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     bias = torch.arange(N) // 2 % 4
     return Split(image, torch.arange(N) % 3, bias, torch.eye(4)[bias], mistaken=bias == 0)
 

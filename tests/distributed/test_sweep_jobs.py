@@ -40,8 +40,7 @@ def test_a_sweep_uses_every_core_or_gpu_unless_it_says_otherwise(monkeypatch, tm
 
 
 def test_jobs_are_read_in_the_order_of_the_sweep(tmp_path):
-    result = EMPTY_RESULT | {"test": {"knn_top1": 50.0}}
-    write_result(tmp_path, result)
+    write_result(tmp_path, EMPTY_RESULT | {"test": {"knn_top1": 50.0}})
     records = tmp_path / "records"
     record(RecordJobs(str(records)), tmp_path, 0, None)
     assert not records.exists()  # as on another machine

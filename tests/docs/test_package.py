@@ -47,8 +47,7 @@ def test_a_loss_loads_torch_and_numpy_and_nothing_of_a_training(tmp_path):
 @pytest.mark.parametrize("group", ["loss", "regularizer"])
 def test_every_loss_and_regularizer_is_public(group):
     components = [contrastive.make(f"{group}/{option}") for option in option_files(group) if option != "none"]
-    names = {type(component).__name__ for component in components}
-    assert names - {"Weighted"} <= set(contrastive.__all__)
+    assert {type(component).__name__ for component in components} - {"Weighted"} <= set(contrastive.__all__)
 
 
 def test_the_image_has_extras_that_exist_and_the_python_of_the_constraints():

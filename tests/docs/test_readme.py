@@ -157,8 +157,7 @@ def test_components_of_contributing_train_together(written: Callable[[Path], Pat
     used = {word.split("=")[1] for word in job[:-1]} | {"spread", "my_queue", "weight_norm"}
     assert used == {Path(name).stem for name in files(page) if name.endswith(".yaml")}
     words = [*job, *jobs(hook)[0], "hook.weight_norm.every=2", "device=cpu"]
-    result = run_experiment(settings(words, folder), folder / "run")
-    assert set(result["test"]) == {"knn_top1", "spread"}
+    assert set(run_experiment(settings(words, folder), folder / "run")["test"]) == {"knn_top1", "spread"}
     norms = {line["step"]: line["weights/norm"] for line in logged_lines(folder / "run") if "weights/norm" in line}
     assert [*norms][:2] == [2, 4] and min(norms.values()) > 1
 
@@ -166,8 +165,7 @@ def test_components_of_contributing_train_together(written: Callable[[Path], Pat
 @pytest.mark.slow
 def test_queue_of_contributing_resumes_exactly(written: Callable[[Path], Path]) -> None:
     folder = written(ROOT / "docs/components.md")
-    queue = importlib.import_module("my_queue").Queue
-    contrastive.check_loss(queue(size=8))
+    contrastive.check_loss(importlib.import_module("my_queue").Queue(size=8))
     words = [*TINY, "loss=my_queue", "loss.size=300", "checkpoint_every=1"]
     check_resumes(9, settings(words, folder), folder)  # of 15 steps, inside the second epoch
     one, two = (torch.load(folder / run / LAST, weights_only=True) for run in ("whole", "cut"))

@@ -132,9 +132,8 @@ def test_simclr_cifar_head_ends_in_batch_norm_without_shift():
     assert all(layer.bias is None for layer in head if isinstance(layer, nn.Linear))
     z = head(torch.randn(64, 512))
     assert torch.allclose(z.mean(0), torch.zeros(128), atol=1e-6)
-    optimizer = torch.optim.SGD(head.parameters(), lr=1.0)
     (z - 1).square().sum().backward()
-    optimizer.step()
+    torch.optim.SGD(head.parameters(), lr=1.0).step()
     assert torch.equal(head[-1].bias.detach(), torch.zeros(128))
     assert not torch.equal(head[-1].weight.detach(), torch.ones(128))
 

@@ -35,9 +35,8 @@ def test_lars_goldens(golden, nesterov, adapted, variant):
 def test_lars_on_zero_gradients_and_weights():
     w = nn.Parameter(torch.zeros(3, 2))
     v = nn.Parameter(torch.ones(3, 2))
-    optimizer = make("optimizer/lars", weight_decay=0.0)([w, v])
     w.grad, v.grad = torch.ones(3, 2), torch.zeros(3, 2)
-    optimizer.step()
+    make("optimizer/lars", weight_decay=0.0)([w, v]).step()
     assert torch.equal(w.detach(), -torch.ones(3, 2))
     assert torch.equal(v.detach(), torch.ones(3, 2))
 

@@ -69,8 +69,7 @@ def first_step(*words: str) -> tuple:
     """A step of a run with its first batch and the views of it."""
     built = build(compose_settings(*WORDS, *words))
     batch = next(iter(built.loader.epoch(0)))
-    views = built.step.views(batch, generator("cpu", 0))
-    return built, batch, views
+    return built, batch, built.step.views(batch, generator("cpu", 0))
 
 
 def projections(step, network: nn.Module, views: torch.Tensor) -> torch.Tensor:
@@ -130,8 +129,7 @@ def test_a_queue_is_written_round_and_keeps_the_newest():
     queue.put(keys[2:], torch.tensor([9, 5]), torch.tensor([90, 50]))
     assert queue.rows.tolist() == [90, 50, 50, 80, 90]
     torch.testing.assert_close(queue.z[[4, 0]], keys[2])
-    many = unit(torch.randn(9, 1, 3))
-    queue.put(many, torch.arange(9), torch.arange(9))
+    queue.put(unit(torch.randn(9, 1, 3)), torch.arange(9), torch.arange(9))
     assert sorted(queue.label.tolist()) == [4, 5, 6, 7, 8]
 
 
@@ -166,8 +164,7 @@ def test_byol_and_simsiam_are_their_formulas():
 
 @pytest.mark.slow
 def test_evaluators_read_the_student_unless_the_teacher_is_chosen(tmp_path, capsys):
-    words = [*WORDS, "teacher=ema", "teacher.evaluated=true"]
-    result = run_experiment(compose_settings(*words), tmp_path)
+    result = run_experiment(compose_settings(*WORDS, "teacher=ema", "teacher.evaluated=true"), tmp_path)
     saved = torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)
     written = load_file(tmp_path / "encoder.safetensors")
     assert all(torch.equal(written[key], value) for key, value in saved["hooks"]["average"]["encoder"].items())

@@ -56,8 +56,7 @@ def test_groups_by_hand():
 def test_kinds_of_pairs_by_hand():
     h = torch.tensor([[1.0, 0], [0, 1], [1, 0], [-1, 0]])
     label, bias = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 0])
-    cosines = {key: sorted(value.tolist()) for key, value in pairwise_cosines(h, label, bias).items()}
-    assert cosines == {
+    assert {key: sorted(value.tolist()) for key, value in pairwise_cosines(h, label, bias).items()} == {
         "positive_aligned": [-1],
         "positive_conflicting": [0],
         "negative_aligned": [-1, 1],
@@ -132,8 +131,7 @@ def test_the_reported_figure_names_its_read_out_and_its_metric():
     ],
 )
 def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words):
-    settings = composed(*SMALL, *words)
-    whole = check_resumes(7, settings, tmp_path)
+    whole = check_resumes(7, composed(*SMALL, *words), tmp_path)
     has_classifier = "cross_entropy" in words[0] or "bias_balanced" in words[1]
     assert "linear" in whole["audit"]
     read_out = "classifier" if has_classifier else "linear"

@@ -56,8 +56,7 @@ def test_figures_get_their_evaluators_name():
 
 def test_the_classifier_reports_only_where_one_was_trained():
     assert Classifier()(FEATURES) == Scores()
-    perfect = FeatureSets(**{**vars(FEATURES), "classifier": lambda h: h[:, :4]})
-    scores = Classifier()(perfect)
+    scores = Classifier()(FeatureSets(**{**vars(FEATURES), "classifier": lambda h: h[:, :4]}))
     assert scores.test["top1"] > 80
     assert scores.val["top1"] > 80
     assert torch.equal(scores.predictions[""], FEATURES.test.h[:, :4].argmax(1))
@@ -102,8 +101,7 @@ def test_rankme_equals_the_formula():
 
 def of_spectrum(eigenvalues: torch.Tensor) -> FeatureSets:
     """Features of 300 images whose covariance has these 20 eigenvalues, but for a factor."""
-    rng = torch.Generator().manual_seed(0)
-    centered = torch.randn(300, 20, generator=rng, dtype=torch.float64)
+    centered = torch.randn(300, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     orthogonal = torch.linalg.qr(centered - centered.mean(0))[0]
     test = Features((orthogonal * eigenvalues.sqrt()).float() + 3, torch.arange(300) % 4)
     return feature_sets(test, test, test)

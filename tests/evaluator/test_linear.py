@@ -84,8 +84,7 @@ def test_regression_survives_collapsed_features(dim):
 
 def test_the_classifier_is_refitted_on_the_validation_images_too():
     rare = blobs(200, 0)
-    features = feature_sets(rare[rare.label != 3], rare[rare.label == 3], blobs(400, 2))
-    scores = Linear()(features)
+    scores = Linear()(feature_sets(rare[rare.label != 3], rare[rare.label == 3], blobs(400, 2)))
     assert scores.val["top1"] == 0  # of a class that the first fit never saw
     assert scores.test["top1"] > 90
 

@@ -92,8 +92,7 @@ def test_done_evaluation_is_read_not_repeated(run, monkeypatch, capsys):
 def test_another_dataset_is_normalized_as_in_training(run, tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = ["dataset=image_folder", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache"]
-    table = evaluated(run, "evaluator=[knn,linear]", *words)
-    assert "image_folder-insects" in table
+    assert "image_folder-insects" in evaluated(run, "evaluator=[knn,linear]", *words)
     (record,) = records(run)
     assert record["is_transfer"]
     assert record["settings"]["dataset"]["size"] == 8  # that of the run

@@ -65,8 +65,7 @@ def test_differences_leave_out_settings_that_change_no_result():
 def test_settings_that_may_change_a_figure_tell_runs_apart(composed):
     """Who adds one here lets runs be resumed under another value of it."""
     words = ["dataset=image_folder", "dataset.root=x", "dataset.size=8", "evaluator=[knn]"]
-    flat = flatten(composed(*words).to_dict())
-    assert {key for key in flat if not is_identity(key)} == {
+    assert {key for key in flatten(composed(*words).to_dict()) if not is_identity(key)} == {
         "device", "devices", "threads", "compile", "resident", "deterministic", "graphs", "data_root", "dataset.root",
         "dataset.cache", "checkpoint_every",
         "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",

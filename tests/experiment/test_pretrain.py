@@ -22,8 +22,7 @@ def result(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("work")
         patch.chdir(folder)
-        done = pretrain(*WORDS)
-        return Result(folder / done.path)
+        return Result(folder / pretrain(*WORDS).path)
 
 
 def test_the_result_tells_path_figures_and_curves(result):
@@ -59,8 +58,7 @@ def test_keywords_are_the_words(result):
 )  # fmt: skip
 def test_a_keyword_reaches_hydra_as_it_is(value, word):
     assert typed(value) == word
-    read = OverridesParser.create().parse_override(f"key={word}").value()
-    assert str(read) == str(value)
+    assert str(OverridesParser.create().parse_override(f"key={word}").value()) == str(value)
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,7 @@ def test_no_epoch_evaluates_the_encoder_as_it_stands(composed, tmp_path, file, m
 def test_the_figures_are_those_of_the_run_that_wrote_the_file(composed, tmp_path):
     trained = run_experiment(composed(*TINY, "epochs=1"), tmp_path / "trained")
     words = (*TINY, "epochs=0", f"encoder.weights={tmp_path / 'trained'}")
-    again = run_experiment(composed(*words), tmp_path / "again")
-    assert again["test"] == trained["test"]
+    assert run_experiment(composed(*words), tmp_path / "again")["test"] == trained["test"]
     more = run_experiment(composed(*TINY, "epochs=1", f"encoder.weights={tmp_path / 'trained'}"), tmp_path / "more")
     compared = {key: trained["test"][key] for key in more["untrained"]}
     assert compared
@@ -70,8 +69,7 @@ def test_epochs_0_reports_nothing_that_was_not_trained(composed, tmp_path):
     evaluators = "evaluator=[knn,online_probe,classifier,bias_audit]"
     settings = composed("dataset=biased_digits", "epochs=0", "device=cpu", "loss=cross_entropy", evaluators)
     assert "0 epochs of" in estimate(build(settings)).text
-    test = run_experiment(settings, tmp_path / "run")["test"]
-    assert {key.partition("_")[0] for key in test} == {"knn"}
+    assert {key.partition("_")[0] for key in run_experiment(settings, tmp_path / "run")["test"]} == {"knn"}
 
 
 def test_head_does_not_depend_on_the_weights_file(composed, file):

@@ -177,8 +177,7 @@ def supcon_in(a: Anchor) -> Tensor:
 
 
 def eps_supcon(a: Anchor) -> Tensor:
-    other = a.candidate_label != a.label
-    total = (a.s[a.same_label] - 0.25).exp().sum() + a.s[other].exp().sum()
+    total = (a.s[a.same_label] - 0.25).exp().sum() + a.s[a.candidate_label != a.label].exp().sum()
     return total.log() - a.s[a.same_label].mean() if a.same_label.any() else a.plus * 0
 
 

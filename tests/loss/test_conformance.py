@@ -69,8 +69,7 @@ class Broken(SelfSupervisedLoss):
     """NT-Xent outside log space, which overflows at low temperatures."""
 
     def per_anchor(self, pairs):
-        e = pairs.logits.exp()
-        return -(pairs.positive_logits[:, 0].exp() / e.sum(1)).log()
+        return -(pairs.positive_logits[:, 0].exp() / pairs.logits.exp().sum(1)).log()
 
 
 class Asymmetric(SelfSupervisedLoss):

@@ -21,8 +21,7 @@ def embeddings(b: int, v: int, d: int = 8, seed: int = 0, dtype: torch.dtype = t
 
 def test_every_golden_case(golden):
     verdicts = [(case, *check(case)) for case in golden["cases"]]
-    failed = [(case["id"], case["loss"], details) for case, verdict, details in verdicts if verdict == "failed"]
-    assert not failed
+    assert not [(case["id"], case["loss"], details) for case, verdict, details in verdicts if verdict == "failed"]
     assert Counter(verdict for _, verdict, _ in verdicts) == {"passed": 350, "out of domain": 2}
 
 

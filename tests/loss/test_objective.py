@@ -94,8 +94,7 @@ def test_diagnostics_leave_no_gradient_and_need_no_labels():
 
 @pytest.mark.parametrize("regularizer", ["cross_entropy", "end"])
 def test_half_precision_is_widened(regularizer):
-    both = objective(make("loss/nt_xent"), make(f"regularizer/{regularizer}"))
-    value = both(batch(torch.bfloat16))
+    value = objective(make("loss/nt_xent"), make(f"regularizer/{regularizer}"))(batch(torch.bfloat16))
     assert value.dtype == torch.float32
     assert value.isfinite()
 

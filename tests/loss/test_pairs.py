@@ -34,8 +34,7 @@ def test_masked_log_sum_exp_of_nothing():
 
 def test_unknown_labels_and_biases_match_nothing():
     z = torch.randn(4, 2, 5)
-    unlabeled = Pairs(z, temperature=0.5, anchor_views=2)
-    assert unlabeled.count(same_class).sum() == 0
+    assert Pairs(z, temperature=0.5, anchor_views=2).count(same_class).sum() == 0
     label = torch.tensor([0, 0, -1, -1])
     pairs = Pairs(z, temperature=0.5, anchor_views=2, label=label, bias=torch.tensor([0, 1, 0, 1]))
     assert pairs.count(same_class).tolist() == [2, 2, 2, 2, 0, 0, 0, 0]

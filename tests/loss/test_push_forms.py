@@ -64,8 +64,7 @@ def kcl(a: Anchor) -> float:
     row = int(a.is_self.nonzero())
     cosines = T * a.s[row % 2 :: 2]  # of the anchor's view
     others = torch.cat([cosines[: row // 2], cosines[row // 2 + 1 :]])
-    kernel = (2 * SCALE * others).exp().mean()
-    return float(GAMMA * kernel / (2 * SCALE * T * a.plus).exp())
+    return float(GAMMA * (2 * SCALE * others).exp().mean() / (2 * SCALE * T * a.plus).exp())
 
 
 def rince(q: float) -> Form:

@@ -48,8 +48,7 @@ def test_running_fairkl_equals_its_formula():
 
 def test_the_running_variance_is_a_constant_for_the_gradient():
     regularizer, h = make("regularizer/fairkl", semantics="running").double(), features().requires_grad_()
-    value = regularizer(h, LABEL, BIAS)
-    (gradient,) = torch.autograd.grad(value, h)
+    (gradient,) = torch.autograd.grad(regularizer(h, LABEL, BIAS), h)
     past: dict[str, list[float]] = {"positives": [], "negatives": []}
     slow(features(), past)
     fixed = {name: Fixed(values) for name, values in past.items()}
@@ -74,9 +73,8 @@ def test_running_variance_needs_a_gradient():
     assert torch.equal(regularizer.running, before)
     regularizer(features(1), LABEL, BIAS)
     assert not torch.equal(regularizer.running, before)
-    one = torch.zeros(8).long()
     kept = regularizer.running.clone()
-    assert regularizer(features(2), LABEL, one) == 0  # no conflicting pair
+    assert regularizer(features(2), LABEL, torch.zeros(8).long()) == 0  # no conflicting pair
     assert torch.equal(regularizer.running, kept)
 
 

@@ -155,8 +155,7 @@ def test_glofnd_is_nt_xent_until_it_starts() -> None:
 
 
 def test_group_dro_is_the_authors_code() -> None:
-    counts = torch.tensor([50, 5, 30, 10, 20, 3])
-    group = torch.arange(6).repeat_interleave(counts)
+    group = torch.arange(6).repeat_interleave(torch.tensor([50, 5, 30, 10, 20, 3]))
     data = Split(torch.zeros(len(group), 3, 1, 1, dtype=torch.uint8), group // 2, group % 2)
     loss = GroupDRO(step_size=0.5)
     loss.prepare(data, n_classes=3, dim=3)

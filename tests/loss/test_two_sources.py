@@ -179,8 +179,7 @@ def test_softcon_weighs_positives_of_the_other_source(arguments: dict) -> None:
             denominator = (a.s[~a.is_self].exp().sum() + 1e-9 * torch.tensor(2.0).double().exp()).log()
             of_anchors.append(denominator - (w * a.s).sum() / w.sum())
         values.append(torch.stack(of_anchors).mean())
-    value = loss(z, label, BIAS, index=rows, **arguments)
-    torch.testing.assert_close(value, torch.stack(values).mean())
+    torch.testing.assert_close(loss(z, label, BIAS, index=rows, **arguments), torch.stack(values).mean())
 
 
 @pytest.mark.parametrize("name", ["sogclr", "glofnd"])

@@ -43,8 +43,7 @@ def test_differences_that_are_all_equal_have_no_error():
 
 def test_over_images_that_do_not_differ_it_is_the_test_over_seeds() -> None:
     by_seed = np.array([10.0, 25.0, 5.0, 30.0])
-    both = two_way_estimate(by_seed[:, None].repeat(50, 1))
-    assert both == pytest.approx(paired_estimate(by_seed.tolist()))
+    assert two_way_estimate(by_seed[:, None].repeat(50, 1)) == pytest.approx(paired_estimate(by_seed.tolist()))
 
 
 def simulated(rng: np.random.Generator, n_seeds: int, n_images: int, seed_std: float, image_std: float) -> np.ndarray:

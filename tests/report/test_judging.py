@@ -83,8 +83,7 @@ def test_an_effect_within_the_gap_is_equal_and_below_it_the_mirror_of_above():
 
 
 def test_intervals_allow_for_the_test_images_where_they_are_known():
-    rng = np.random.default_rng(0)
-    right = rng.random((2, 3, 200)) < np.array([0.8, 0.6])[:, None, None]
+    right = np.random.default_rng(0).random((2, 3, 200)) < np.array([0.8, 0.6])[:, None, None]
     one = record(*(100 * right.mean(2)))
     alone = judged(one)
     for row, bits in zip(one["rows"], right, strict=True):

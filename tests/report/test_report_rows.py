@@ -79,8 +79,7 @@ def test_runs_that_hold_images_out_are_read_on_these(tmp_path, capsys):
 def test_a_transfer_to_data_that_each_seed_draws_is_one_metric(runs):
     for seed in range(3):
         evaluation(runs / f"bad/{seed}", "e", 60.0 + seed, dataset="drawn", data_seed=seed)
-    frame = read_frame([runs])
-    assert frame.rows["bad"]["drawn:knn_top1"].tolist() == [60.0, 61.0, 62.0]
+    assert read_frame([runs]).rows["bad"]["drawn:knn_top1"].tolist() == [60.0, 61.0, 62.0]
 
 
 def test_rows_are_judged_against_the_one_that_is_named(runs, capsys):
@@ -108,8 +107,7 @@ def test_a_row_of_another_dataset_is_not_judged(runs, capsys):
 
 
 def test_runs_of_other_processors_are_not_paired(runs, capsys):
-    environment = runs / "good/1/environment.json"
-    environment.write_text(json.dumps(SOUND_ENVIRONMENT | {"device": "a GPU"}))
+    (runs / "good/1/environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"device": "a GPU"}))
     assert main([str(runs), "--against", "bad"]) == 0
     said = capsys.readouterr().out
     assert cells(said)["good"][0] == "-1.75"  # over the two seeds that are left, too few for an interval

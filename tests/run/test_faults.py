@@ -195,8 +195,7 @@ def test_a_run_goes_on_with_the_threads_it_was_started_with(tmp_path, threads):
     assert run(tmp_path / "whole", threads=before) == 0
     assert run(tmp_path / "moved", threads=before, fault=MOMENTS["a step of the last epoch"]) == -signal.SIGKILL
     assert run(tmp_path / "moved", threads=after) == 0
-    said = (tmp_path / "moved/said.txt").read_text()
-    assert f"{before} thread{'s' if before > 1 else ''}\n" in said
+    assert f"{before} thread{'s' if before > 1 else ''}\n" in (tmp_path / "moved/said.txt").read_text()
     assert_same(tmp_path / "moved/run", tmp_path / "whole/run")
     environment = json.loads((tmp_path / "moved/run/environment.json").read_text())
     assert environment["threads"] == environment["earlier"][0]["threads"] == before

@@ -175,8 +175,7 @@ def test_picture_becomes_the_pixels_of_an_image_folder(tmp_path):
 
 @pytest.mark.parametrize(("shape", "size"), [((3, 30, 41), (12, 12)), ((2, 3, 41, 30), (10, 16))])
 def test_tensors_of_any_size_are_resized_and_cropped(shape, size):
-    image = torch.full(shape, 51, dtype=torch.uint8)
-    result = plain_transform(size)(image)
+    result = plain_transform(size)(torch.full(shape, 51, dtype=torch.uint8))
     assert result.shape == (shape[0] if len(shape) == 4 else 1, 3, *size)
     torch.testing.assert_close(result, torch.full_like(result, 0.2))
 

@@ -39,8 +39,7 @@ def write_weights(path):
 
 
 def opened(path, **changed):
-    arguments = {"config": CONFIG, "environment": ENVIRONMENT, "rerun": False, **changed}
-    return open_run(path, **arguments)
+    return open_run(path, **{"config": CONFIG, "environment": ENVIRONMENT, "rerun": False, **changed})
 
 
 def interrupt(path, **changed):
@@ -79,8 +78,7 @@ def test_lines_after_the_checkpoint_are_cut(tmp_path):
     with opened(tmp_path) as run:
         assert (run.state["step"], run.state["epoch"], run.state["logs"]["lines"]) == (1, 1, 1)
         run.log(2, 2.0, {"x": 3.0})
-    values = [json.loads(line)["x"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert values == [1.0, 3.0]
+    assert [json.loads(line)["x"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1.0, 3.0]
     recorded = json.loads((tmp_path / "environment.json").read_text())
     assert [session["commit"] for session in recorded["earlier"]] == ["x"]
 

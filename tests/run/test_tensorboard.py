@@ -70,8 +70,7 @@ def test_texts_hold_command_settings_and_environment(run, events):
     shown = yaml.safe_load(text(events, "run/config").removeprefix("```yaml\n").removesuffix("```"))
     assert shown == yaml.safe_load((run / "config.yaml").read_text())
     assert "python train.py dataset.size=8" in text(events, "run/command")
-    environment = json.loads((run / "environment.json").read_text())
-    assert environment["code"] in text(events, "run/environment")
+    assert json.loads((run / "environment.json").read_text())["code"] in text(events, "run/environment")
 
 
 def test_settings_are_listed_by_the_names_that_are_typed(events):
@@ -95,8 +94,7 @@ def test_similarities_within_and_between_classes_are_counted(events):
 
 def test_first_row_shows_the_images():
     images = torch.randint(0, 256, (8, 3, 16, 16), dtype=torch.uint8)
-    views = torch.stack([images / 255, 1 - images / 255])
-    grid = view_grid(images, views)
+    grid = view_grid(images, torch.stack([images / 255, 1 - images / 255]))
     size, gap = 6 * 16, 2
     assert grid.shape == (3, 3 * size + 4 * gap, 8 * size + 9 * gap)
     rows = [grid[:, gap + i * (size + gap) :][:, :size, gap : gap + size] for i in range(3)]

@@ -99,8 +99,7 @@ def test_trackers_are_no_part_of_what_a_run_is(composed, tmp_path):
     assert run_named("tracker=[]") == run_named("tracker=[tensorboard,mlflow]") == run_named()
     run_until_step(8, composed(*WORDS, "tracker=[]"), tmp_path)
     run_experiment(composed(*WORDS), tmp_path)
-    events = EventAccumulator(str(tmp_path)).Reload()
-    shown = [event.step for event in events.Tensors("train/loss")]
+    shown = [event.step for event in EventAccumulator(str(tmp_path)).Reload().Tensors("train/loss")]
     assert shown == list(range(1, 11))  # what was logged before TensorBoard was chosen, too
 
 
@@ -146,8 +145,7 @@ def of_wandb(folder: Path) -> list[dict[str, float]]:
             values = {
                 item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item
             }
-            own = {key: value for key, value in values.items() if not key.startswith("_")}
-            lines.append(own)
+            lines.append({key: value for key, value in values.items() if not key.startswith("_")})
     return lines
 
 

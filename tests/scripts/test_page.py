@@ -97,11 +97,10 @@ def test_another_setting_is_not_compared_with_the_paper(record, tmp_path, values
 def test_figures_and_claims_that_were_selected_on_test_say_so(tmp_path):
     metrics = {"online_probe_best_test_top1": "online probe", "audit.reported.accuracy": "reported"}
     claims = tuple(Claim(better="A, b", worse="C", metric=metric, gap=0.0, source="us") for metric in metrics)
-    spec = table(metrics=metrics, claims=claims)
     for row, read_out in ((ROWS[0], "online_probe_best_test"), (ROWS[1], "classifier")):
         reported = {"read_out": read_out, "metric": "top1", "accuracy": 5.0}
         write_run(tmp_path, row, {"test": {"online_probe_best_test_top1": 9}, "audit": {"reported": reported}})
-    text = page(found := table_record(spec, tmp_path))
+    text = page(found := table_record(table(metrics=metrics, claims=claims), tmp_path))
     assert "online probe (best test epoch, as published)" in text
     assert "online_probe_best_test, top1 (best test epoch, as published)" in text
     assert [line[1:3] for line in cells(text)[2:4]] == [

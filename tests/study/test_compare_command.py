@@ -45,8 +45,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 @pytest.mark.smoke
 @pytest.mark.slow
 def test_a_small_question_is_answered(tmp_path):
-    words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "seeds=3"]
-    done = module("compare", *words, cwd=tmp_path)
+    done = module("compare", "loss=nt_xent,debiased_pos", *SMALL, "budget=1", "seeds=3", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 runs at most: nothing is searched, 3 final seeds\n" in done.stdout
     assert "debiased_pos with these settings: " in done.stdout

@@ -34,8 +34,7 @@ def test_comma_lists_make_the_contestants():
         ("nt_xent", ("loss=nt_xent",)), ("debiased_pos", ("loss=debiased_pos",)),
     ]  # fmt: skip
     assert (plan.common, plan.ranges, plan.budget) == (("dataset=digits",), {"temperature": "interval(0.05,1)"}, 8)
-    two = read_plan(["loss=nt_xent,supcon", "encoder.width=8,16"])
-    assert [own.name for own in two.contestants] == [
+    assert [own.name for own in read_plan(["loss=nt_xent,supcon", "encoder.width=8,16"]).contestants] == [
         "nt_xent encoder.width=8", "nt_xent encoder.width=16", "supcon encoder.width=8", "supcon encoder.width=16",
     ]  # fmt: skip
     kept = read_plan(["loss=nt_xent,supcon", "evaluator=[knn,linear]", "optimizer.betas=[0.9,0.99]"])

@@ -32,8 +32,7 @@ def test_intervals_cover_and_false_findings_are_rare(cell: Cell) -> None:
 def test_without_the_search_intervals_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they did when a verdict was about the settings that one search chose."""
     monkeypatch.setattr(judge, "search_sd", lambda *_: 0.0)
-    said = measured(replace(SHALLOW, images=2000, seeds=8), 40)
-    assert said["covers"] < 0.85
+    assert measured(replace(SHALLOW, images=2000, seeds=8), 40)["covers"] < 0.85
 
 
 def test_the_prior_of_a_search_is_that_of_the_records() -> None:

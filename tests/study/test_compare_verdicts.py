@@ -321,8 +321,7 @@ def test_a_terminal_has_one_line_that_is_rewritten_and_keeps_failures(tmp_path, 
 
 
 def test_an_undecided_page_says_what_it_would_take(tmp_path):
-    record = outcome(tmp_path, "seeds=3", "budget=2", a=70.0, b=69.5)
-    (claim,) = record["comparison"]["judged"]
+    (claim,) = outcome(tmp_path, "seeds=3", "budget=2", a=70.0, b=69.5)["comparison"]["judged"]
     plan = read_plan(["loss=a,b", "seeds=3"])
     assert claim["verdict"] == "undecided"
     bare = read_plan(["loss=a,b", "seeds=3", "budget=1"])

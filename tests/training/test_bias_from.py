@@ -37,8 +37,7 @@ def test_softcon_is_the_authors_code() -> None:
 
 
 def test_softcon_of_labels_is_the_bias_contrastive_loss() -> None:
-    rng = torch.Generator().manual_seed(3)
-    z = torch.randn(B, 2, 5, generator=rng, dtype=torch.float64)
+    z = torch.randn(B, 2, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     label, bias = torch.arange(B) % 2, torch.arange(B) // 2 % 2
     by_label, by_features = SoftCon(temperature=T), SoftCon(temperature=T)
     train = Split(torch.zeros(B, 3, 1, 1, dtype=torch.uint8), label, bias, torch.eye(2, dtype=torch.float64)[bias])
@@ -93,10 +92,8 @@ def test_labels_of_a_run_say_something_of_the_color(composed, biased_run, kind):
 @pytest.mark.parametrize(("loss", "read"), [("softcon", "features"), ("jtt", "weight")])
 def test_training_reads_them_and_evaluation_does_not(composed, biased_run, loss, read):
     experiment = build(composed(*COLORED, f"loss={loss}", f"bias_from={biased_run}", "bias_as=errors"))
-    plain = build(composed(*COLORED))
-    assert torch.equal(experiment.data.pretrain.bias, plain.data.pretrain.bias)
-    batches = list(experiment.loader.epoch(0))
-    assert torch.cat([batch.bias for batch in batches]).unique().tolist() == [0, 1]
+    assert torch.equal(experiment.data.pretrain.bias, build(composed(*COLORED)).data.pretrain.bias)
+    assert torch.cat([batch.bias for batch in experiment.loader.epoch(0)]).unique().tolist() == [0, 1]
     assert len(getattr(experiment.step.objective.loss, read)) == len(experiment.data.pretrain)
     assert f"loss.{read}" not in experiment.step.objective.state_dict()
 

@@ -37,8 +37,7 @@ def break_weights(after: int) -> None:
 def test_nan_stops_the_run_and_never_reaches_a_checkpoint(tmp_path, minutes):
     fault = functools.partial(break_weights, 5)  # after the first step of the second epoch
     assert run(tmp_path, f"checkpoint_every_minutes={minutes}", "log_every=5", fault=fault) == 2
-    said = (tmp_path / "said.txt").read_text().splitlines()[-1]
-    assert "optimizer.lr" in said
+    assert "optimizer.lr" in (tmp_path / "said.txt").read_text().splitlines()[-1]
     failure = json.loads((tmp_path / "run/failure.json").read_text())
     if minutes:  # seen at the next log line, three batches after the step whose loss was the first to be NaN
         assert (failure["epoch"], failure["batch"], failure["step"]) == (2, 2, 7)

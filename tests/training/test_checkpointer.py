@@ -12,9 +12,8 @@ from contrastive.training.checkpointer import Checkpointer, ResumePoint, on_host
 
 def checkpointer(*, every: int | str, age: float = 0.0, took: float = 0.0) -> Checkpointer:
     """One whose last checkpoint is `age` seconds old and took so many to save."""
-    run = SimpleNamespace(writer=SimpleNamespace(seconds=took))
     made = Checkpointer(start=ResumePoint(0, 0), log=None, signals=None, every=every, minutes=15)
-    made.training = SimpleNamespace(run=run)
+    made.training = SimpleNamespace(run=SimpleNamespace(writer=SimpleNamespace(seconds=took)))
     made.saved = time.perf_counter() - age
     return made
 

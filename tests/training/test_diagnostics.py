@@ -113,8 +113,7 @@ def test_a_bias_that_training_lacks_is_left_out(composed, tmp_path):
     experiment = build(composed(*TINY, "dataset=biased_digits", "loss=bias_balanced"))
     assert loss_of_unseen(experiment, None)
     other = replace(experiment.data.test, bias=experiment.data.test.bias + 5)
-    unseen = replace(experiment, data=replace(experiment.data, test=other))
-    assert loss_of_unseen(unseen, None) == {}
+    assert loss_of_unseen(replace(experiment, data=replace(experiment.data, test=other)), None) == {}
 
 
 def test_curves_of_a_loss_with_state_are_its_own(composed):

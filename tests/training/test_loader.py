@@ -12,8 +12,7 @@ from tests.helpers import TINY, TWO_STREAMS
 
 def split(n: int = 100) -> Split:
     image = torch.arange(n, dtype=torch.uint8)[:, None, None, None].expand(n, 3, 8, 8).contiguous()
-    bias = torch.where(torch.arange(n) < n // 10, 1, 0)
-    return Split(image, torch.arange(n) % 4, bias)
+    return Split(image, torch.arange(n) % 4, torch.where(torch.arange(n) < n // 10, 1, 0))
 
 
 def seen(loader: Loader, epoch: int) -> list[int]:
@@ -75,8 +74,7 @@ def test_noise_leaves_an_image_for_which_no_other_class_came_up():
 
 def test_blur_noise_blurs_the_source_of_view_1():
     noise = torch.randint(0, 256, (50, 3, 32, 32), dtype=torch.uint8)
-    loader = Loader(Split(noise, torch.zeros(50).long()), batch_size=50, seed=0, blur_frac=1.0)
-    batch = next(loader.epoch(0))
+    batch = next(Loader(Split(noise, torch.zeros(50).long()), batch_size=50, seed=0, blur_frac=1.0).epoch(0))
     assert batch.view1_source.float().std() < 0.6 * batch.image.float().std()
     assert batch.view1_source.float().mean() == pytest.approx(batch.image.float().mean().item(), rel=0.02)
 

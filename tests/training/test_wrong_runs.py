@@ -161,7 +161,6 @@ class RandomLoss(NTXent):
 
 
 def test_draws_of_a_loss_leave_the_weights_of_a_seed_alone(composed, experiment):
-    settings = composed(*TINY, "precision=bf16")
-    other = build(replace(settings, loss={"_target_": f"{__name__}.RandomLoss"}))
+    other = build(replace(composed(*TINY, "precision=bf16"), loss={"_target_": f"{__name__}.RandomLoss"}))
     for a, b in zip(experiment.step.encoder.parameters(), other.step.encoder.parameters(), strict=True):
         assert torch.equal(a, b)
