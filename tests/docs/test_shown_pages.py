@@ -1,4 +1,4 @@
-"""Pages that show what comes out: the commands of docs/biased.md run, in their order, on smaller images; the pictures
+"""Pages as shown: the commands of docs/biased.md run, in their order, on smaller images; the site builds; the pictures
 of docs/numbers.md are drawn; the table of docs/tables.md runs and has the shown columns.
 """
 
@@ -13,7 +13,7 @@ from tables import engine
 from tables.spec import read_table
 
 from tests.docs.test_readme import files
-from tests.helpers import ANYWHERE, CONTIGUOUS, ROOT, write_files
+from tests.helpers import ANYWHERE, CONTIGUOUS, ROOT, python, write_files
 
 NUMBERS, OWN = (ROOT / f"docs/{name}.md" for name in ("numbers", "tables"))
 SMALL = ["epochs=1", "dataset.size=8", "encoder.width=2", "batch_size=256", "evaluator.linear.max_iter=5", CONTIGUOUS]
@@ -86,3 +86,31 @@ def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
     for text, whole in zip(reports, others, strict=True):
         labels = [without_numbers(line) for line in text.splitlines() if line.strip()]
         assert labels and set(labels) <= {without_numbers(line) for line in whole.splitlines()}
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="an extra: try pip install '.[docs]'")
+    words = ["-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = python(*words, cwd=ROOT, env={**ANYWHERE, "NO_MKDOCS_2_WARNING": "1"})
+    assert done.returncode == 0, done.stderr
+    for page in ("index", "settings/index", "contributing/index", "studies/index", "api/index"):
+        assert (tmp_path / f"site/{page}.html").exists(), page
+    assert "tau_plus" in (tmp_path / "site/settings/index.html").read_text()
+
+
+def test_the_menu_has_five_groups_and_ten_results():
+    menu = re.search(r"^nav:\n(.*)", (ROOT / "mkdocs.yml").read_text(), re.DOTALL | re.MULTILINE)[1]
+    assert re.findall(r"^  - (.+?):?$", menu, re.MULTILINE) == ["Start", "Guides", "Losses", "Results", "Reference"]
+    listed = re.findall(r"studies/\S+\.md", menu)
+    assert {"studies/README.md", "studies/archive/README.md"} <= set(listed)
+    assert len(listed) <= 10 and all((ROOT / page).exists() for page in listed)
+
+
+def test_pages_are_few_and_short():
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert len(pages) <= 20
+    for page in pages:
+        prose = re.sub(r"^(```|<!-- made).*?^(```|<!-- end)", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        assert len(prose.split()) <= 1400, page
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110

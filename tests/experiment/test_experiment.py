@@ -1,4 +1,4 @@
-"""One run in a process: exact resume, the files of a run, refusals, evaluators of one's own."""
+"""One run in a process: exact resume, the files of a run, one on held-out images, which never sees a test image."""
 
 import json
 
@@ -6,7 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from contrastive.dataset.biased_digits import biased_digits
+from contrastive.experiment.components import load_data
 from contrastive.experiment.run import run_experiment
+from contrastive.report.frame import runs
 from contrastive.run.files import read_result
 from tests.helpers import (
     BARE,
@@ -14,9 +17,11 @@ from tests.helpers import (
     TWO_STREAMS,
     check_resumes,
     check_same,
+    compose_settings,
     logged_lines,
     run_until_step,
     saved_weights,
+    without_time,
 )
 
 PER_EPOCH = 1438 // 256
@@ -74,3 +79,23 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
     assert {"command", "commit", "dirty", "code", "data", "torch", "device", "packages"} <= set(environment)
     saved = load_file(tmp_path / "encoder.safetensors")
     assert all(torch.equal(saved[k], v) for k, v in saved_weights(tmp_path).items() if not k.startswith("head."))
+
+
+def test_recolored_validation_images_are_judged_on_and_not_trained_on():
+    node = {"_target_": "contrastive.dataset.biased_digits.biased_digits", "rho": 0.9, "size": 8, "hold_out": False}
+    judged = load_data(node, 0)[0]
+    held_out = biased_digits(rho=0.9, size=8, hold_out=True)
+    assert torch.equal(judged.test.image, held_out.probe_val.image)
+    assert torch.equal(judged.pretrain.image, held_out.pretrain.image)
+
+
+def test_a_run_holds_no_figure_of_a_test_image(tmp_path):
+    settings = compose_settings(*TINY, "held_out=1", "evaluator=[knn,linear,few_shot]")
+    result = run_experiment(settings, tmp_path / "run")
+    assert result["test"] == result["untrained"] == result["audit"] == {}
+    assert {"knn_top1", "linear_top1"} <= result["val"].keys()
+    logged = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert not any(key.startswith("test/") for line in logged for key in line)
+    assert logged[-1]["val/knn_top1"] == result["val"]["knn_top1"]
+    assert runs(tmp_path)["val/knn_top1"].item() == result["val"]["knn_top1"]
+    assert without_time(run_experiment(settings, tmp_path / "run")) == without_time(result)

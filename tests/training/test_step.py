@@ -1,4 +1,4 @@
-"""A training step: chunked, compiled, with frozen statistics, it is the same step."""
+"""A training step: chunked, compiled, with frozen statistics, it is the same step; the layout of its maps."""
 
 import copy
 import functools
@@ -11,10 +11,13 @@ from torch import nn
 
 from contrastive.distributed import batch_norm
 from contrastive.distributed.batch_norm import convert_batch_norm, views_apart
+from contrastive.encoder.resnet import ResNet
+from contrastive.encoder.simple_convnet import SimpleConvNet
 from contrastive.experiment.build import build
 from contrastive.seeding import generator
+from contrastive.training.precision import bears_channels_last
 from contrastive.training.step import TrainStep
-from tests.helpers import TINY, TWO_STREAMS, further
+from tests.helpers import BARE, TINY, TWO_STREAMS, further
 
 QUICK = [*TINY, "epochs=1", "precision=fp32", "batch_size=64"]
 CONVNET = [*QUICK, "encoder=simple_convnet", "encoder.width=2", "optimizer=sgd", "optimizer.lr=0.01"]
@@ -192,3 +195,16 @@ def test_compiled_pieces_take_the_same_steps(composed, words, backend, monkeypat
     torch.testing.assert_close(compiled[0], gradients, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(compiled[1], losses, rtol=1e-4, atol=0)  # after four steps of rounding
     torch.testing.assert_close(compiled[2], teacher, rtol=1e-4, atol=1e-6)
+
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
+
+
+def test_narrow_networks_are_contiguous_on_a_cpu(composed) -> None:
+    """Those that torch 2.15 has trained beyond their memory where a CPU has no AVX-512."""
+    narrow = build(composed(*BARE, "channels_last=true", "evaluator=[]"))
+    assert narrow.step.normalize.format == torch.contiguous_format
+    assert not any(bears_channels_last(ResNet(width=width), CPU) for width in (1, 7))
+    assert bears_channels_last(ResNet(width=8), CPU)
+    assert bears_channels_last(ResNet(width=4), GPU)
+    assert bears_channels_last(SimpleConvNet(width=4), CPU)  # none of its convolutions is 1 × 1
