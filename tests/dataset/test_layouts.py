@@ -14,7 +14,6 @@ from contrastive.listing.names import split_of
 from contrastive.listing.places import places
 from tests.helpers import ROOT, write_files
 
-PAGE = (ROOT / "docs/images.md").read_text()
 TWO = ("a", "b")
 
 
@@ -93,7 +92,7 @@ def test_a_public_download_is_read_as_the_page_says(tmp_path: Path, name: str) -
     assert taken(listing.found()) == splits
     assert len(listing.classes) == n_classes
     assert said in str(listing.found())
-    assert name in PAGE
+    assert name in (ROOT / "docs/images.md").read_text()
 
 
 @pytest.mark.parametrize(

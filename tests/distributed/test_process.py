@@ -38,7 +38,6 @@ pytestmark = [
     ),
 ]
 N = 12
-QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
 BIASED = ["dataset=biased_digits", "encoder.width=2"]
 
 
@@ -148,7 +147,7 @@ def test_every_process_of_a_script_reads_the_result(together, tmp_path):
     ],
 )  # fmt: skip
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):
-    cfg = composed(*QUICK, *extra)
+    cfg = composed(*TINY, "epochs=1", "precision=fp32", "log_every=1", *extra)
 
     def steps():
         built = build_experiment(cfg)

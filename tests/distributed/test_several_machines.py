@@ -53,8 +53,7 @@ def test_the_files_for_clusters_start_a_run_that_composes(composed, file):
         said = worker["template"]["spec"]["containers"][0]["command"]
         assert worker["replicas"] == node["spec"]["elasticPolicy"]["minReplicas"]
     assert said[0] == "torchrun"
-    words = said[said.index("train.py") + 1 :]
-    settings = composed(*(word for word in words if not word.startswith("hydra.")))
+    settings = composed(*(word for word in said[said.index("train.py") + 1 :] if not word.startswith("hydra.")))
     assert settings.batch_size == 4096 and re.match(r"/runs/", str(settings.data_root))
 
 

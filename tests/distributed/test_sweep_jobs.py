@@ -19,7 +19,6 @@ from contrastive.run.files import write_result
 from tests.forked import Program
 from tests.helpers import ANYWHERE, BARE, EMPTY_RESULT, TINY, program
 
-SWEEP = ["-m", "seed=0,1"]
 CORES = ["hydra/launcher=cores"]
 
 
@@ -36,7 +35,7 @@ def test_a_sweep_uses_every_core_or_gpu_unless_it_says_otherwise(monkeypatch, tm
     monkeypatch.setattr(hardware, "DRIVERS", (str(tmp_path),) if n_gpus else ())
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert choose_launcher([*SWEEP, word]) == chosen
+    assert choose_launcher(["-m", "seed=0,1", word]) == chosen
 
 
 def test_jobs_are_read_in_the_order_of_the_sweep(tmp_path):

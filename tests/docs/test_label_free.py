@@ -15,10 +15,6 @@ def run(knn: float, **curves: float) -> label_free.Run:
     return {"val": figures, "test": figures, "curves": {key: {"value": [0.0, value]} for key, value in curves.items()}}
 
 
-def choice(*runs: label_free.Run) -> Choice:
-    return Choice("push_search", "nt_xent", [label_free.point({}, [own]) for own in runs])
-
-
 def test_the_table_of_the_page_is_that_of_the_records() -> None:
     found = label_free.choices()
     assert sum(len(own.points) for own in found) == 424
@@ -30,7 +26,8 @@ def test_the_table_of_the_page_is_that_of_the_records() -> None:
 
 def test_the_regret_is_what_is_lost_against_the_choice_by_labels() -> None:
     top1, loss = Figure("top1", label_free.last("top1"), 1), Figure("loss", label_free.last("loss"), -1)
-    found = [choice(run(40, top1=0.2, loss=3), run(50, top1=0.9, loss=2), run(45, top1=0.5, loss=1))]
+    runs = run(40, top1=0.2, loss=3), run(50, top1=0.9, loss=2), run(45, top1=0.5, loss=1)
+    found = [Choice("push_search", "nt_xent", [label_free.point({}, [own]) for own in runs])]
     ((point, regret),) = label_free.regrets(found, top1).values()
     assert point is label_free.by_labels(found[0]) and regret == 0
     ((point, regret),) = label_free.regrets(found, loss).values()

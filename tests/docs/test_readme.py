@@ -32,7 +32,6 @@ GUIDES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "studies").rglob("*.md")),
 ]
-PAGES = [*GUIDES, ROOT / "CHANGELOG.md"]
 HELP = ROOT / "configs/hydra/help/contrastive.yaml"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^`([\w/]+\.(?:py|yaml))`\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -75,8 +74,7 @@ def sweep_values(override: Override) -> list[str]:
     if not override.is_sweep_override():
         return [str(override.input_line)]
     if override.is_interval_sweep():
-        interval = override.value()
-        return [f"{override.get_key_element()}={interval.start}"]  # type: ignore[union-attr]
+        return [f"{override.get_key_element()}={override.value().start}"]  # type: ignore[union-attr]
     return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
 
 
@@ -184,7 +182,7 @@ def test_run_directory_of_the_readme_is_the_one_used() -> None:
     assert shown[1] == run_named("loss=debiased_pos", "tau_plus=0.1")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
+@pytest.mark.parametrize("page", [*GUIDES, ROOT / "CHANGELOG.md"], ids=relative)
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     text = page.read_text()
     for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):

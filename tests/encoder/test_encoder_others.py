@@ -82,8 +82,7 @@ def test_downloaded_weights_that_are_a_program_are_not_run(tmp_path, monkeypatch
     assert not (tmp_path / "EVIL").exists()
     network = torchvision.models.resnet18(weights=None)
     torch.save(network.state_dict(), file)
-    encoder = torchvision_encoder(name="resnet18", pretrained=True)
-    assert torch.equal(encoder.conv1.weight, network.conv1.weight)
+    assert torch.equal(torchvision_encoder(name="resnet18", pretrained=True).conv1.weight, network.conv1.weight)
 
 
 def test_what_to_install_is_said(monkeypatch):

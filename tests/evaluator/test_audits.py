@@ -44,8 +44,7 @@ def test_group_accuracy_by_hand():
 def test_groups_by_hand():
     label, bias = torch.tensor([1, 0, 0, 1, 1, 1]), torch.tensor([1, 0, 2, 1, 1, 0])
     guesses = {"knn": torch.tensor([1, 0, 1, 1, 0, 0]), "linear": label}
-    listed = listed_groups(guesses, Features(torch.zeros(6, 1), label, bias), ("cat", "dog"), ("day", "night"))
-    assert listed == [
+    assert listed_groups(guesses, Features(torch.zeros(6, 1), label, bias), ("cat", "dog"), ("day", "night")) == [
         {"class": "cat", "bias": "day", "n": 1, "top1": {"knn": 100, "linear": 100}},
         {"class": "cat", "bias": "2", "n": 1, "top1": {"knn": 0, "linear": 100}},  # a bias without a name
         {"class": "dog", "bias": "day", "n": 1, "top1": {"knn": 0, "linear": 100}},
@@ -213,8 +212,7 @@ def test_classes_are_printed_by_name_with_the_number_of_their_test_images() -> N
 
 
 def test_it_follows_a_probe_in_the_list() -> None:
-    h = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
-    features = Features(h, torch.arange(40) % 4)
+    features = Features(torch.randn(40, 4, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 4)
     with pytest.raises(ConfigError, match=r"try evaluator=\[linear,class_audit\]"):
         ClassAudit().check_names([])
     scores = evaluate({"knn": KNN(k=3), "class_audit": ClassAudit()}, feature_sets(features, features, features))

@@ -161,8 +161,7 @@ def features(n: int, conflicting: float, seed: int) -> Features:
     label = torch.arange(n) % 2
     bias = torch.where(torch.rand(n, generator=rng) < conflicting, 1 - label, label)
     noise = torch.randn(n, 3, generator=rng)
-    h = noise + torch.stack([20 * bias, 2 * label, torch.zeros(n)], 1)
-    return Features(h, label, bias)
+    return Features(noise + torch.stack([20 * bias, 2 * label, torch.zeros(n)], 1), label, bias)
 
 
 def sets(val: Features) -> FeatureSets:

@@ -143,8 +143,7 @@ def test_online_probe_learns_from_normalized_view_0():
         optimizer.zero_grad()
         F.cross_entropy(layer(F.normalize(batch.h[5:], dim=1)), batch.label[5:]).backward()
         optimizer.step()
-    expected = layer(F.normalize(given().test.h, dim=1)).argmax(1)
-    assert torch.equal(along(given()).predictions[""], expected)
+    assert torch.equal(along(given()).predictions[""], layer(F.normalize(given().test.h, dim=1)).argmax(1))
 
 
 def test_the_first_of_equal_epochs_is_the_best():

@@ -20,7 +20,7 @@ from contrastive.export.formats import export_onnx
 from contrastive.run.files import ENCODER, read_evaluations, read_result, write_result
 from contrastive.types import Data
 from tests.dataset.test_channels import write_classes
-from tests.helpers import TINY, compose_settings, write_image_folder
+from tests.helpers import CONTIGUOUS, TINY, compose_settings, write_files, write_image_folder
 
 pytestmark = pytest.mark.slow
 WORDS = [*TINY, "epochs=1", "evaluator=[knn,linear,few_shot]", "evaluator.knn.k=7"]
@@ -226,10 +226,9 @@ def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path, mo
     # a dataset of one's own
     own = {"_target_": "stripes.stripes", "root": "/old", "n": 100}
     edited(run, dataset=own, data_root="/old")
-    folder = tmp_path / "mine"
-    (folder / "dataset").mkdir(parents=True)
-    (folder / "dataset/stripes.yaml").write_text("_target_: stripes.stripes\nroot: null\nn: 5\n")
-    (folder / "stripes.py").write_text("def stripes(root, n): ...\n")
+    yaml_of_it = "_target_: stripes.stripes\nroot: null\nn: 5\n"
+    files = {"dataset/stripes.yaml": yaml_of_it, "stripes.py": "def stripes(root, n): ...\n"}
+    folder = write_files(tmp_path / "mine", files)
     monkeypatch.syspath_prepend(folder)
     for words, changed in (([], {}), (["data_root=/new"], {"root": "/new"}), (["dataset.n=7"], {"n": 7})):
         (request,) = parse_args([str(run), *words], folders=[folder])
@@ -239,9 +238,7 @@ def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path, mo
 def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
     folder = tmp_path / "flat"
     (write_image_folder(tmp_path / "insects") / "train/ant").rename(folder)
-    words = [word for word in TINY if word.startswith(("encoder", "device", "channels_last"))] + [
-        "encoder=resnet18_narrow"
-    ]
+    words = ["encoder=resnet18_narrow", "encoder.width=2", "device=cpu", CONTIGUOUS]
     words += ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", f"dataset.cache={tmp_path}/cache"]
     words += ["epochs=1", "batch_size=8", "augmentation=digits"]
     path = tmp_path / "run"

@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from contrastive import ConfigError, NTXent, Result, load_encoder, load_head, pretrain
 from contrastive.config.words import typed
-from tests.helpers import TINY, logged_lines, program, without_time
+from tests.helpers import TINY, logged_lines, program, without_time, write_files
 
 WORDS = [*TINY, "epochs=2", "loss=debiased_pos", "tau_plus=0.2"]
 
@@ -77,8 +77,7 @@ def test_a_mistake_is_one_sentence(words, said, tmp_path, monkeypatch):
 
 
 def test_components_of_ones_own_are_found_by_name(tmp_path, monkeypatch):
-    (tmp_path / "mine/loss").mkdir(parents=True)
-    (tmp_path / "mine/loss/own.yaml").write_text("_target_: own.Own\ntemperature: ${temperature}\n")
+    write_files(tmp_path, {"mine/loss/own.yaml": "_target_: own.Own\ntemperature: ${temperature}\n"})
     (tmp_path / "mine/own.py").write_text("from contrastive import NTXent\n\n\nclass Own(NTXent):\n    pass\n")
     monkeypatch.chdir(tmp_path)
     done = pretrain(*TINY, loss="own", config_dir="mine")

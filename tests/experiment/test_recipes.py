@@ -136,8 +136,7 @@ def test_what_differs_from_the_authors_is_named_in_the_header(composed, experime
     )
     named_facts = {(key, theirs) for key, _, theirs in named}
     assert not facts - named_facts, f"name these in the header: {sorted(facts - named_facts)}"
-    own = set(NAMED.findall(text_of(experiment)))
-    stale = {line for line in own - found if (line[0], line[2]) not in facts}
+    stale = {line for line in set(NAMED.findall(text_of(experiment))) - found if (line[0], line[2]) not in facts}
     assert not stale, f"the header names what does not differ: {sorted(stale)}"
 
 

@@ -28,12 +28,8 @@ def file(tmp_path):
     return tmp_path / "moco.pth.tar", network
 
 
-def no_step(*_):
-    raise AssertionError("it trained")
-
-
 def test_no_epoch_evaluates_the_encoder_as_it_stands(composed, tmp_path, file, monkeypatch, capsys):
-    monkeypatch.setattr(TrainStep, "__call__", no_step)
+    monkeypatch.setattr(TrainStep, "__call__", None)  # a call would fail
     (path, network), run = file, tmp_path / "run"
     settings = composed(*TINY, "epochs=0", f"encoder.weights={path}")
     result = run_experiment(settings, run)

@@ -16,10 +16,9 @@ WORDS = [*BARE, "dataset=biased_digits", "epochs=2", "evaluator=[knn,bias_audit]
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The directories of two seeds on the same images."""
     folder = tmp_path_factory.mktemp("gallery")
-    paths = []
-    for seed in (0, 1):
-        words = [*WORDS, f"seed={seed}", "dataset.data_seed=0"]
-        run_experiment(compose_settings(*words), folder / f"seed={seed}", words)
-        paths.append(folder / f"seed={seed}")
+    paths = [folder / "seed=0", folder / "seed=1"]
+    for path in paths:
+        words = [*WORDS, path.name, "dataset.data_seed=0"]
+        run_experiment(compose_settings(*words), path, words)
     assert all(read_run(path).kind == "finished" for path in paths)
     return paths

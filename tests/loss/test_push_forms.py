@@ -39,8 +39,7 @@ def debiased_pos(a: Anchor) -> float:
 
 
 def released_oracle(a: Anchor) -> float:
-    own = float(a.plus.exp() + a.s[a.negative & a.same_label].exp().sum())
-    return 1 + math.exp(1 / T) / own
+    return 1 + math.exp(1 / T) / float(a.plus.exp() + a.s[a.negative & a.same_label].exp().sum())
 
 
 def combination(a: Anchor) -> float:

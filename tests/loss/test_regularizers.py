@@ -95,8 +95,7 @@ def prepared(**options):
     lnl = make("regularizer/lnl", **options)
     torch.manual_seed(0)
     lnl.prepare(Split(torch.zeros(12, 3, 1, 1, dtype=torch.uint8), torch.arange(12) % 4, bias), n_classes=4, dim=4)
-    z = torch.randn(12, 2, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    return lnl, z, bias
+    return lnl, torch.randn(12, 2, 4, generator=torch.Generator().manual_seed(0), requires_grad=True), bias
 
 
 def test_lnl_is_the_entropy_and_the_cross_entropy_with_its_gradient_reversed():

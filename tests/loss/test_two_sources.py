@@ -86,8 +86,7 @@ def scene(case: dict) -> tuple[list[Tensor], dict]:
 
 def slow(name: str, z: Tensor, case: dict, push: float) -> Tensor:
     formula = explicit.nt_xent if name == "glofnd" else getattr(explicit, name)
-    by_class = name in SUPERVISED or name == "oracle"
-    directions = explicit.anchors(z, LABEL, BIAS, push, by_class=by_class, **case)
+    directions = explicit.anchors(z, LABEL, BIAS, push, by_class=name in SUPERVISED or name == "oracle", **case)
     return torch.stack([torch.stack([formula(a) for a in group]).mean() for group in directions]).mean()
 
 

@@ -76,8 +76,7 @@ def test_holm_multiplies_the_smallest_by_the_number_of_tests() -> None:
 def test_the_variance_is_never_below_that_of_the_rows_alone():
     rows = np.array([[100.0], [300.0], [200.0]])
     rest = np.array([[1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])  # images have no effect
-    estimate = two_way_estimate(rows + 5 * rest)
-    assert estimate.error == pytest.approx(np.std([100, 300, 200], ddof=1) / 3**0.5)
+    assert two_way_estimate(rows + 5 * rest).error == pytest.approx(np.std([100, 300, 200], ddof=1) / 3**0.5)
 
 
 @pytest.mark.parametrize("n_seeds", [3, 5])

@@ -249,8 +249,7 @@ def test_a_job_that_is_started_again_goes_on_in_spite_of_rerun(tmp_path, monkeyp
 def test_what_a_service_shows_of_a_run_is_not_continued_by_other_code(tmp_path):
     """A run that broke down before its first checkpoint, and the same command after its code was mended."""
     with opened(tmp_path):
-        (tmp_path / "trackers").mkdir()
-        (tmp_path / "trackers/wandb.json").write_text('{"name": "x", "lines": 3}')
+        write_files(tmp_path, {"trackers/wandb.json": '{"name": "x", "lines": 3}'})
     with opened(tmp_path):
         assert (tmp_path / "trackers/wandb.json").exists()
     with opened(tmp_path, environment={**ENVIRONMENT, "code": "mended"}):

@@ -9,7 +9,7 @@ from contrastive.cli import runs
 from contrastive.errors import ConfigError
 from contrastive.run.files import files_below, lock
 from contrastive.run.log import read_points
-from tests.helpers import SOUND_CONFIG, SOUND_ENVIRONMENT
+from tests.helpers import SOUND_CONFIG, SOUND_ENVIRONMENT, write_files
 
 
 def make_run(path: Path, *, epoch: float, checkpoint: bool = True) -> None:
@@ -54,8 +54,7 @@ def test_a_torn_log_is_the_trouble_of_its_run_alone(tmp_path: Path, capsys: pyte
 
 def test_a_config_of_another_program_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_run(tmp_path / "run", epoch=12.0)
-    (tmp_path / "run/wandb/run-1/files").mkdir(parents=True)
-    (tmp_path / "run/wandb/run-1/files/config.yaml").write_text("_wandb: {}\n")
+    write_files(tmp_path, {"run/wandb/run-1/files/config.yaml": "_wandb: {}\n"})
     assert runs.main([str(tmp_path)]) == 0
     assert capsys.readouterr().out.endswith("\n1 interrupted\n")
 
@@ -66,8 +65,7 @@ def test_no_run_ends_in_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_runs_in_linked_folders_are_found_once(tmp_path):
-    (tmp_path / "scratch/a").mkdir(parents=True)
-    (tmp_path / "scratch/a/result.json").write_text("{}")
+    write_files(tmp_path, {"scratch/a/result.json": "{}"})
     (tmp_path / "outputs").mkdir()
     (tmp_path / "outputs/cifar10").symlink_to(tmp_path / "scratch")
     (tmp_path / "scratch/circle").symlink_to(tmp_path / "outputs")

@@ -9,7 +9,7 @@ from contrastive.cli.evaluate import evaluate_runs, parse_args
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
-from tests.helpers import compose_settings, write_finished
+from tests.helpers import compose_settings, write_files, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
 REFUSED = [
@@ -48,10 +48,8 @@ def test_what_a_run_directory_may_name(target):
 def test_a_module_of_yours_lies_in_a_folder_that_you_name(tmp_path, monkeypatch):
     source = "from os import system\nclass Loss: pass\n"
     for place in ("here/my_loss_of_here", "elsewhere/my_loss_of_elsewhere", "here/.venv/site-packages/my_library"):
-        path = tmp_path / f"{place}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source if "library" not in place else "open('EVIL', 'w')")
-        monkeypatch.syspath_prepend(path.parent)
+        write_files(tmp_path, {f"{place}.py": source if "library" not in place else "open('EVIL', 'w')"})
+        monkeypatch.syspath_prepend((tmp_path / place).parent)
     monkeypatch.chdir(tmp_path / "here")
     here, elsewhere = Path("."), tmp_path / "elsewhere"
     check_targets({"loss": {"_target_": "my_loss_of_here.Loss"}}, [here])

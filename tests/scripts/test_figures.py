@@ -10,6 +10,7 @@ from plot import MARKERS, marker_of
 
 from contrastive.errors import ConfigError
 from contrastive.report.curves import COLORS, Series, colors_of
+from tests.helpers import write_files
 
 pytest.importorskip("matplotlib")
 
@@ -58,9 +59,7 @@ def test_maps_side_by_side(tmp_path):
 
 
 def test_a_run_needs_no_name_and_its_path_may_hold_equals_signs(tmp_path):
-    run = tmp_path / "loss/tau_plus=0.1/seed=0"
-    run.mkdir(parents=True)
-    (run / "result.json").write_text("{}")
+    run = write_files(tmp_path / "loss/tau_plus=0.1/seed=0", {"result.json": "{}"})
     assert named_runs([str(run)]) == {"loss/tau_plus=0.1": [run]}
     assert named_runs([f"mine={run}", f"mine={run}"]) == {"mine": [run, run]}
     assert named_runs([f"tau_plus=0.1={run}"]) == {"tau_plus=0.1": [run]}

@@ -15,7 +15,7 @@ from contrastive.study.compare.progress import Lines
 from contrastive.study.compare.seal import seal
 from contrastive.study.compare.space import read_knob
 from contrastive.text import pack_bits
-from tests.helpers import write_finished
+from tests.helpers import write_files, write_finished
 
 MADE_OF = {"package": "made up", "contestants": {}}
 KNOBS = [read_knob("temperature", "interval(0,1)"), read_knob("optimizer.lr", "interval(0,1)")]
@@ -39,8 +39,7 @@ class Made:
             if any(mark in str(run) for mark in self.away):
                 continue
             if any(mark in str(run) for mark in self.refused):
-                run.path.mkdir(parents=True, exist_ok=True)
-                (run.path / "failure.json").write_text('{"reason": "loss not finite"}')
+                write_files(run.path, {"failure.json": '{"reason": "loss not finite"}'})
                 continue
             rng = np.random.default_rng([int(words["seed"]), len(name), *name.encode()])
             t = float(words.get("temperature", 0.9))

@@ -28,7 +28,6 @@ from tests.study.test_compare_command import SMALL
 
 Record = dict[str, Any]
 DATASETS = {"digits": (90.0, 70.0), "mnist": (85.0, 66.0), "cars": (60.0, 39.0)}  # what a and b are worth
-WORDS = ["budget=2", "seeds=3"]
 
 
 def claim(effect: float | None, **changed: Any) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def outcome(folder: Path, *names: str) -> tuple[Record, str]:
     contests = []
     for name in names:
         best = dict(zip("ab", DATASETS[name], strict=True))
-        contest, made = contest_of(folder, *WORDS, f"dataset={name}", dataset=name, **best)
+        contest, made = contest_of(folder, "budget=2", "seeds=3", f"dataset={name}", dataset=name, **best)
         assert run_all(contest, made) == []
         contests.append(contest)
     said = answer(contests)

@@ -292,8 +292,7 @@ def test_a_page_shows_how_far_a_search_is_until_it_shows_the_verdict(tmp_path, c
     conclude(contest)
     assert "Best so far by points" in page.read_text()
     assert "refresh" not in page.read_text()
-    record = comparison_record(contest)
-    assert values_of(record) == values_so_far(contest), "the disk and the record tell the same"
+    assert values_of(comparison_record(contest)) == values_so_far(contest), "the disk and the record tell the same"
 
 
 def test_the_best_so_far_has_a_gap_where_a_point_failed():

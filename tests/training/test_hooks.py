@@ -136,9 +136,8 @@ def test_a_hook_that_fails_ends_the_run_and_the_others_are_closed(composed, tmp_
         raise OSError("full")
 
     monkeypatch.setattr(Diary, "on_epoch", fail)
-    other = f"+hook.other={{_target_:{__name__}.Diary}}"
     with pytest.raises(OSError, match="full"):
-        run_experiment(composed(*WORDS, other, DIARY), tmp_path)
+        run_experiment(composed(*WORDS, f"+hook.other={{_target_:{__name__}.Diary}}", DIARY), tmp_path)
     assert [hooks[0][f"hook.{name}"].events[-1] for name in ("other", "diary")] == [("close", 0)] * 2
 
 

@@ -55,15 +55,11 @@ def embedded(n: int, views: int, seed: int) -> Embedded:
     return Embedded(outputs, torch.arange(n) % 4, torch.arange(n) // 2 % 2)
 
 
-def two_streams() -> Objective:
-    torch.manual_seed(0)
-    ce = make("regularizer/cross_entropy", weight=0.5, stream="uniform")
-    dims = {"n_classes": 4, "feature_dim": 6, "projection_dim": 6}
-    return Objective(make("loss/bias_contrastive"), ce, train=split(), **dims)
-
-
 def test_each_term_reads_its_batch():
-    objective, main, uniform = two_streams(), embedded(8, 2, seed=0), embedded(12, 1, seed=1)
+    torch.manual_seed(0)
+    loss, ce = make("loss/bias_contrastive"), make("regularizer/cross_entropy", weight=0.5, stream="uniform")
+    objective = Objective(loss, ce, train=split(), n_classes=4, feature_dim=6, projection_dim=6)
+    main, uniform = embedded(8, 2, seed=0), embedded(12, 1, seed=1)
     contrastive = make("loss/bias_contrastive")(main.outputs["projections"], main.label, main.bias)
     logits = objective.classifier(uniform.outputs["features"]).squeeze(1)
     expected = contrastive + 0.5 * torch.nn.functional.cross_entropy(logits, uniform.label)
