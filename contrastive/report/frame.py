@@ -168,10 +168,10 @@ def runs(*folders: str | Path) -> "pd.DataFrame":
 
     The columns are `dataset`, `name` (the overrides, method first), `loss`, `seed`, every setting in which the runs
     differ, every metric on the test split, those on validation images as `val/knn_top1`, those before training as
-    `untrained/knn_top1`, and `path`. A value that a run does not have is missing (NaN). Runs that differ only in
-    their evaluators are one line. A run that is not finished, cannot be read, or has a newer one of its settings
-    and seed is named in a warning. Those over bias groups are called `knn_worst_group_top1`, `knn_conflicting_top1`,
-    `knn_top1/CLASS/BIAS` and so on.
+    `untrained/knn_top1`, and `path`. A value that a run does not have is missing (NaN). Runs that differ only in their
+    evaluators are one line if their weights are the same. A run that is not finished, cannot be read, or has a newer
+    one of its settings and seed is named in a warning. Those over bias groups are called `knn_worst_group_top1`,
+    `knn_conflicting_top1`, `knn_top1/CLASS/BIAS` and so on.
 
     Args:
         folders: none = outputs.

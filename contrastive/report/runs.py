@@ -139,13 +139,13 @@ def _key(settings: dict[str, Any]) -> str:
 
 def by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
     """The runs of one configuration by seed, in its order, the newest first, and a sentence for each older one that has
-    the same evaluators, or is of another kind of processor: it is not counted."""
+    the same evaluators, or of which another encoder came: it is not counted."""
     seeds: dict[int, list[Run]] = {}
     older = []
     for run in sorted(runs, key=lambda run: (run.finished, str(run.path)), reverse=True):
         others = seeds.setdefault(run.seed, [])
-        evaluators = run.config["evaluator"]
-        newer = (own for own in others if own.config["evaluator"] == evaluators or own.processor != run.processor)
+        evaluators, weights = run.config["evaluator"], run.result.get("weights")
+        newer = (own for own in others if own.config["evaluator"] == evaluators or own.result.get("weights") != weights)
         if (other := next(newer, None)) is not None:
             older.append(f"{run.path} is not counted: {other.path} has equal settings and seed, and is newer")
         else:

@@ -205,13 +205,19 @@ def test_option_name():
     assert {target: option_name(target) for target in names} == names
 
 
-@pytest.mark.parametrize("environment", [{}, {"device": "a GPU"}, {"commit": "2"}])
-def test_of_two_runs_of_one_seed_the_newer_one_counts_and_the_other_is_named(tmp_path, environment):
+@pytest.mark.parametrize(
+    ("environment", "evaluators", "weights"),
+    [({}, [], "1"), ({"device": "a GPU"}, [], "1"), ({"commit": "2"}, [], "1"), ({}, EVALUATORS, "2")],
+)
+def test_of_two_runs_of_one_seed_the_newer_one_counts_and_the_other_is_named(
+    tmp_path, environment, evaluators, weights
+):
     place = {"device": "a CPU", "commit": "1"}
-    save_run(tmp_path / "b", BASE, {"knn_top1": 1.0}, **place)
+    save_run(tmp_path / "b", changed(BASE, evaluators), {"knn_top1": 1.0}, **place)
     save_run(tmp_path / "a", BASE, {"knn_top1": 3.0}, **place | environment)
-    time = {"seconds": 1.0, "finished": "2026-01-02"}
-    write_result(tmp_path / "a", {**read_result(tmp_path / "a"), "time": time})
+    for name, day, own in (("b", "1", "1"), ("a", "2", weights)):
+        result = {"time": {"seconds": 1.0, "finished": day}, "weights": {"encoder.safetensors": own}}
+        write_result(tmp_path / name, {**read_result(tmp_path / name), **result})
     frame = read_frame([tmp_path])
     assert frame.table["knn_top1"].tolist() == [3.0]
     assert frame.notes == [f"{tmp_path}/b is not counted: {tmp_path}/a has equal settings and seed, and is newer"]
