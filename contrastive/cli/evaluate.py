@@ -106,8 +106,9 @@ def beside_the_run(run: Path, record: dict[str, Any]) -> str:
         return f"warning: these images are not those that {as_typed(run)} was judged on: tables keep the figures apart"
     own, evaluators = state.result, record["settings"]["evaluator"]
     for metric, value in record["test"].items():
-        read = protocol_of(metric, evaluators)
-        if metric in own["test"] and read == protocol_of(metric, state.config["evaluator"]):
+        read = protocol_of(metric, evaluators, record["environment"].get("modules", {}), {})
+        as_recorded = protocol_of(metric, state.config["evaluator"], state.environment["modules"], {})
+        if metric in own["test"] and read == as_recorded:
             before = own["test"][metric]
             said.append(f"{metric} {'as' if abs(value - before) < SHOWN else f'is {value:.2f}, {before:.2f}'} recorded")
     return f"{as_typed(run)}: {', '.join(said)}" if said else ""

@@ -155,10 +155,10 @@ def by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
 
 def own_figures(run: Run) -> Iterator[Figure]:
     """What the run itself measured."""
-    result = run.result
+    result, modules = run.result, run.environment["modules"]
     for split, values in (("test", test_figures(result)), ("val", result["val"]), ("untrained", result["untrained"])):
         for metric, value in values.items():
-            yield Figure(split, metric, protocol_of(metric, run.config["evaluator"]), value)
+            yield Figure(split, metric, protocol_of(metric, run.config["evaluator"], modules, {}), value)
 
 
 def later_figures(run: Run) -> Iterator[Figure]:
@@ -168,7 +168,7 @@ def later_figures(run: Run) -> Iterator[Figure]:
         node, evaluators = record["settings"]["dataset"], record["settings"]["evaluator"]
         dataset = _kept(node, "dataset")
         is_own = not record["is_transfer"] and dataset == _kept(run.config["dataset"], "dataset")
-        data = record["environment"].get("data")
+        data, modules = record["environment"].get("data"), record["environment"].get("modules", {})
         if is_own and data not in (None, run.environment.get("data")):
             is_own, dataset["data"] = False, data[:8]  # the images were changed since, or are others of that name
         if dataset.get("data_seed") == run.seed:  # each seed draws anew, which belongs to the spread over seeds
@@ -181,16 +181,19 @@ def later_figures(run: Run) -> Iterator[Figure]:
         for split, values in (("test", test_figures(record)), ("val", record["val"])):
             for metric, value in values.items():
                 others = {} if is_own else {"dataset": dataset}
-                protocol = protocol_of(metric, evaluators, others)
+                protocol = protocol_of(metric, evaluators, modules, others)
                 yield Figure(split, f"{prefix}{metric}", protocol, value, is_later=True)
 
 
-def protocol_of(metric: str, evaluators: dict[str, Any], others: dict[str, Any] | None = None) -> str:
-    """What a metric was computed with: the settings of the evaluator that it is named after."""
+def protocol_of(metric: str, evaluators: dict[str, Any], modules: dict[str, str], others: dict[str, Any]) -> str:
+    """What a metric was computed with: the settings of the evaluator that it is named after, and the hash of its module
+    if that is one's own."""
     named = (name for name in evaluators if f"{metric}_".startswith(f"{name}_"))
     name = max(named, key=len, default=None)
     own = {} if name is None else {name: _kept(evaluators[name], f"evaluator.{name}")}
-    return json.dumps({**own, **(others or {})}, sort_keys=True)
+    home = str(evaluators.get(name or "", {}).get("_target_")).rpartition(".")[0]
+    code = {module: digest[:8] for module, digest in modules.items() if module == home}
+    return json.dumps({**own, **code, **others}, sort_keys=True)
 
 
 def _kept(node: dict[str, Any], prefix: str) -> dict[str, Any]:

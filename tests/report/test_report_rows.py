@@ -40,10 +40,13 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str = "", **node: Any) -> None:
+def evaluation(
+    run: Path, name: str, value: float, *, k: int = 5, dataset: str = "", code: str = "", **node: Any
+) -> None:
     evaluator = {"knn": {"_target_": "x.KNN", "k": k}, "knn_sweep": {}}
     record = {
-        "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {"code": "c"}, "time": {"seconds": 1.0},
+        "weights": file_hash(run / ENCODER), "protocol": {}, "time": {"seconds": 1.0},
+        "environment": {"code": "c", "modules": {"x": code} if code else {}},
         "dataset": dataset, "is_transfer": bool(dataset), "test": {"knn_top1": value, "knn_sweep_top1": 1.0},
         "val": {}, "settings": {"dataset": {"_target_": "digits", **node}, "evaluator": evaluator},
     }  # fmt: skip
@@ -168,3 +171,7 @@ def test_lower_is_better_for_alignment_and_uniformity(tmp_path, capsys):
             write_result(path, result)
     assert main([str(tmp_path), "--against", "far", "--metric", "alignment_uniformity_uniformity"]) == 0
     assert "better" in cells(capsys.readouterr().out)["near"][-1]
+    evaluation(runs / "bad/1", "edited", 30.0, k=5, dataset="cifar10", code="ab")  # an evaluator of one's own
+    frame = read_frame([runs])
+    assert frame.values("bad", "cifar10:knn_top1 (k=5 no x)") == [10.0]
+    assert frame.values("bad", "cifar10:knn_top1 (k=5 x=ab)") == [30.0]
