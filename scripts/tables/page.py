@@ -74,10 +74,12 @@ def page(record: Record) -> str:
     figures, claims = grid(record), judge_claims(record)
     where = " at each point of the grid" if any(row["point"] for row in record["rows"]) else ""
     legend = f"Bold: the best mean of a column{where}, of rows with three seeds or more and equal epochs."
+    missing = "; ".join(missing_runs(record))
     mixed = [f"{name} ({' and '.join(own)})" for name, own in record_frame(record).mixed.items()]
     parts = [
         title(record), record["note"], figures.markdown(), legend if figures.best else "",
-        f"Runs on several kinds of processor: {'; '.join(mixed)}. Claims pair only runs on one." if mixed else "",
+        f"Not run, or broken down: {missing}. Means and claims are of the others." if missing else "",
+        f"On several kinds of machine: {'; '.join(mixed)}. Claims pair those of one." if mixed else "",
         *([claims_grid(record, claims).markdown(), LEGEND] if claims else []), facts_table(record), protocols(record),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part)

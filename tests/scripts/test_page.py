@@ -73,6 +73,7 @@ def test_the_page_states_what_was_run(record, tmp_path):
     for part in (
         "| dataset | digits size=8 |\n", "| encoder | ResNet width=2 |\n", "| epochs | 3 |\n", "| batch_size | 64 |\n",
         "2 runs on 2026-01-02", "3.0 minutes of training and evaluation, without starts", "- knn: cosine",
+        "Not run, or broken down: C. Means and claims are of the others.",
         "CPU X (1 thread, fp32), Python 3.11, torch 2.15, commit 0123456789ab",
     ):  # fmt: skip
         assert part in text
