@@ -66,7 +66,7 @@ def effects_text(section: Frame, metrics: list[str], against: str) -> str:
     return (
         f"\n{grid.terminal()}\nMean differences with 95 % intervals over common seeds"
         f"{f' and test images{of}' if known else ''}, from three seeds on. better, worse: significant after Holm's "
-        f"correction for {counted(len(judged), 'comparison')}."
+        f"correction for {counted(len(judged), 'comparison')}. A pair shares its processor, precision and torch."
     )
 
 

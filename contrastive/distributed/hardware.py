@@ -97,14 +97,17 @@ def processor(device: "torch.device") -> str:
     return f"{platform.machine() if used == FIXED else device_name(device)} ({used})"
 
 
-def processor_of(environment: Mapping[str, Any]) -> str:
-    """The `processor` of environment.json or of a record; earlier ones have a name alone."""
-    return str(environment.get("processor") or f"{environment.get('device')} (instruction set not recorded)")
+def of_sessions(environment: Mapping[str, Any], key: str) -> str:
+    """A value of environment.json, of a run that went on with another one all of them; empty where none is known."""
+    sessions = [*environment.get("earlier", []), environment]
+    return ", then ".join(dict.fromkeys(str(own[key]) for own in sessions if own.get(key)))
 
 
-def pair_of(environment: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What two runs must share to be a pair: runs of other kinds differ by whole points."""
-    return processor_of(environment), environment.get("precision"), environment.get("torch")
+def pair_of(environment: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What two runs must share to be a pair: runs of other kinds differ by whole points. Of environment.json or of a
+    record; earlier ones have the name of a processor alone."""
+    name = of_sessions(environment, "processor") or f"{environment.get('device')} (instruction set not recorded)"
+    return name, of_sessions(environment, "precision"), of_sessions(environment, "torch")
 
 
 def fix_instructions() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.identity import is_identity
+from contrastive.distributed.hardware import of_sessions
 from contrastive.report.curves import MAX_POINTS, read_points, thin
 from contrastive.report.frame import Frame
 from contrastive.report.record import correct_name
@@ -80,7 +81,8 @@ def run_record(path: Path, run: Run, metrics: Sequence[str]) -> dict[str, Any]:
     names = {correct_name(metric) for metric in metrics}
     return {
         "seed": run.config["seed"],
-        "environment": {key: run.environment.get(key) for key in ENVIRONMENT},
+        "environment": {key: run.environment.get(key) for key in ENVIRONMENT}
+        | {key: of_sessions(run.environment, key) or None for key in ("package", "processor", "precision", "torch")},
         "protocol": run.result["protocol"],
         "data": run.environment["data"][:16],
         "date": run.result["time"].get("finished", "")[:10],

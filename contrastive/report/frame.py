@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive.config.identity import key_of, option_name
 from contrastive.config.words import neighbors
-from contrastive.distributed.hardware import processor_of
+from contrastive.distributed.hardware import of_sessions, pair_of
 from contrastive.errors import ConfigError
 from contrastive.report.record import look_up, read_record, shown_metrics
 from contrastive.report.runs import (
+    N_NAMED,
     Figure,
     by_seed,
     configurations,
@@ -30,6 +31,7 @@ from contrastive.report.runs import (
 )
 from contrastive.run.figures import KNN, LINEAR, WORST, is_detail, lower_is_better
 from contrastive.run.run import Run
+from contrastive.text import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +46,10 @@ class Frame:
     """Finished runs, and notes on those that are left out.
 
     Attributes:
-        table: a line for each configuration and seed. Columns: `dataset`, `name`, `loss`, `seed`, `processor` (its
-            kind), `path`, a column for each metric (those on validation images as `val/knn_top1`, those before
-            training as `untrained/knn_top1`), and, as objects, `words` (of the name), `settings` (by dotted keys),
-            `paths` (of all its runs), `correct` ({metric: which test images were right}).
+        table: a line for each configuration and seed. Columns: `dataset`, `name`, `loss`, `seed`, `machine` (see
+            `pair_of`), `package` (a hash of the code), `path`, a column for each metric (those on validation images as
+            `val/knn_top1`, those before training as `untrained/knn_top1`), and, as objects, `words` (of the name),
+            `settings` (by dotted keys), `paths` (of all its runs), `correct` ({metric: which test images were right}).
         metrics: the columns that are metrics.
         notes: sentences.
     """
@@ -140,17 +142,20 @@ class Frame:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """{name: kinds of processor} of the rows whose runs were computed on several."""
-        kinds = {name: sorted(set(own["processor"])) for name, own in self.rows.items()}
+        """{name: kinds of machine} of the rows whose runs were computed on several."""
+        kinds = {
+            name: sorted({", ".join(filter(None, kind)) for kind in own["machine"]}) for name, own in self.rows.items()
+        }
         return {name: own for name, own in kinds.items() if len(own) > 1}
 
     def remarks(self) -> list[str]:
-        """A sentence for each mixed row."""
-        shown = self.shown()
+        """A sentence for each mixed row, and one where several states of the code trained the rows."""
+        shown, by_code = self.shown(), self.table.groupby("package", sort=False)["name"].unique()
+        codes = [f"{code} ({listed([shown[name] for name in names], N_NAMED)})" for code, names in by_code.items()]
         return [
-            f"{shown[name]}: its runs are of several kinds of processor ({', '.join(own)})"
+            f"{shown[name]}: its runs are of several kinds of processor, precision or torch ({'; '.join(own)})"
             for name, own in self.mixed.items()
-        ]
+        ] + [f"trained by several states of contrastive's code: {'; '.join(codes)}"] * (len(codes) > 1)
 
 
 def add_metrics(parser: argparse.ArgumentParser) -> None:
@@ -257,15 +262,16 @@ def record_frame(record: dict[str, Any]) -> Frame:
     """The runs of a record as a frame: a line for each row and seed, a column for each metric that the table shows."""
     import pandas as pd
 
-    metrics = shown_metrics(record)
+    metrics, environments = shown_metrics(record), record["environments"]
     lines = [
         {"dataset": "", "name": row["name"], "seed": run["seed"], "words": (row["name"],),
-         "processor": processor_of(record["environments"][run["environment"]]),
+         "machine": pair_of(environments[run["environment"]]),
+         "package": environments[run["environment"]].get("package"),
          "settings": run.get("settings", {}), "correct": run.get("correct", {})}
         | {metric: look_up(run, metric) for metric in metrics}
         for row in record["rows"] for run in row["runs"]
     ]  # fmt: skip
-    columns = ["dataset", "name", "seed", "processor", "words", "settings", "correct", *metrics]
+    columns = ["dataset", "name", "seed", "machine", "package", "words", "settings", "correct", *metrics]
     return Frame(table=pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(metrics, float)), metrics=metrics)
 
 
@@ -295,9 +301,10 @@ def frame_of(found: list[Run], notes: Sequence[str] = ()) -> Frame:
                 lines.append({
                     **{columns[figure.key]: figure.value for figure in reversed(measured)},
                     "dataset": f"{dataset}{data}", "name": name, "loss": option_name(members[0].loss), "seed": seed,
-                    "processor": members[0].processor, "path": str(members[0].path), "words": words,
-                    "settings": settings, "paths": [run.path for run in members],
-                    "correct": {k: v for run in members for k, v in run.result.get("correct", {}).items()},
+                    "machine": pair_of(members[0].environment), "path": str(members[0].path), "words": words,
+                    "package": of_sessions(members[0].environment, "package"), "settings": settings,
+                    "paths": [run.path for run in members],
+                    "correct": {k: v for run in reversed(members) for k, v in run.result.get("correct", {}).items()},
                 })  # fmt: skip
     return Frame(table=pd.DataFrame(lines), metrics=list(metrics), notes=notes)
 

@@ -97,7 +97,7 @@ def judge(frame: Frame, claims: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def _judged(frame: Frame, claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The effect of one claim, its interval and p. Other processors round differently: only runs on one are a pair."""
+    """The effect of one claim, its interval and p. Only runs on one kind of machine are a pair."""
     metric, gap = claim["metric"], claim["gap"]
     ours, theirs = (_figures(frame, claim[key], metric) for key in ("better", "worse"))
     common = sorted(ours.keys() & theirs.keys())
@@ -116,11 +116,11 @@ def _judged(frame: Frame, claim: Mapping[str, Any]) -> dict[str, Any]:
     return {"n": len(common), "over": "seeds" if pairs.right is None else "seeds, images", **found}
 
 
-def _figures(frame: Frame, row: str, metric: str) -> dict[tuple[int, str], Measured]:
-    """{(seed, processor): figure} of the runs of a row that have one."""
+def _figures(frame: Frame, row: str, metric: str) -> dict[tuple[Any, ...], Measured]:
+    """{(seed, machine): figure} of the runs of a row that have one."""
     lines = frame.rows[row].to_dict("records") if row in frame.rows else []
     return {
-        (line["seed"], line["processor"]): Measured(line[metric], line["correct"].get(correct_name(metric)))
+        (line["seed"], line["machine"]): Measured(line[metric], line["correct"].get(correct_name(metric)))
         for line in lines if metric in line and line[metric] == line[metric]
     }  # fmt: skip
 

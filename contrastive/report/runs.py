@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive.config.identity import flatten, identity, is_identity, key_of, option_name
+from contrastive.distributed.hardware import of_sessions
 from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
 from contrastive.run.files import RESULT, files_below, read_evaluations
@@ -104,8 +105,8 @@ def _sources(run: Run, *, data_too: bool) -> dict[str, str]:
     per_seed = "seed=SEED" in str(run.settings.get("bias_from"))
     keys = {"data": data_too, "weights": True, "bias_from": not per_seed}
     told = {key: run.environment[key] for key, asked in keys.items() if asked and key in run.environment}
-    if own := run.environment.get("modules"):  # a loss of one's own that was edited is another loss
-        told["modules"] = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+    if own := of_sessions(run.environment, "modules"):  # a loss of one's own that was edited is another loss
+        told["modules"] = hashlib.sha256(own.encode()).hexdigest()
     return told
 
 

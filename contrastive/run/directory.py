@@ -182,7 +182,7 @@ def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> di
 
 
 # recorded of every interrupted session
-EARLIER_KEYS = ("command", "device", "processor", "precision", "torch", "commit", "threads", "processes")
+EARLIER_KEYS = (*CODE_KEYS, "command", "device", "processor", "precision", "torch", "threads", "processes")
 # another value of them changes the bits of what follows
 EXACT_KEYS = (
     "processor", "precision", "torch", "processes", "compile",
@@ -196,11 +196,10 @@ def record(run: Run, *, config: dict[str, Any], environment: dict[str, Any]) -> 
     Returns:
         `resumed_with`: the state of the code in every later session that changed it.
     """
-    recorded, sessions = run.environment, dict[str, Any](earlier=[])
-    if recorded:
+    recorded, sessions, resumed_with = run.environment, dict[str, Any](earlier=[]), []
+    if run.kind == "resumable":  # of another one nothing is left
         sessions["earlier"] = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
-    resumed_with = recorded.get("resumed_with", []) if run.kind == "resumable" else []
-    if run.kind == "resumable":
+        resumed_with = recorded.get("resumed_with", [])
         for key in EXACT_KEYS:
             if (before := recorded.get(key)) != (now := environment.get(key)):
                 show(f"warning: {key} {before} before and {now} now: the last bits may differ")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrastive.config.identity import dataset_name, differences, option_name
-from contrastive.distributed.hardware import processor_of
 from contrastive.errors import ConfigError
 from contrastive.listing.places import Place, places
 from contrastive.run.files import (
@@ -68,11 +67,6 @@ class Run:
     @property
     def seed(self) -> int:
         return int(self.config["seed"])
-
-    @property
-    def processor(self) -> str:
-        """Its kind."""
-        return processor_of(self.environment)
 
     @property
     def finished(self) -> str:

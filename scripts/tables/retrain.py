@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from contrastive.distributed.hardware import pair_of
 from contrastive.errors import ConfigError
@@ -49,11 +48,5 @@ def retrain(path: Path, own: Sequence[str]) -> int:
     for metric in was["test"]:
         print(f"  {metric}: {was['test'][metric]:.2f} on record, {found['test'].get(metric, float('nan')):.2f} now")
     for said, of in (("on record", record["environments"][was["environment"]]), ("now", found["environment"])):
-        print(f"  {said}: {kind(of)}")
+        print(f"  {said}: {', '.join(filter(None, pair_of(of)))}")
     return 1
-
-
-def kind(environment: dict[str, Any]) -> str:
-    """What two runs must share to be the same, in words."""
-    processor, precision, torch = pair_of(environment)
-    return f"{processor}, {precision}, torch {torch}"

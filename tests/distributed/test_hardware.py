@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive.distributed import hardware
-from contrastive.distributed.hardware import gpus_for, pair_of, processor, processor_of
+from contrastive.distributed.hardware import gpus_for, pair_of, processor
 
 GENOA = "sse4_1 avx avx2 avx512f avx512bw avx512vl avx512dq avx512_vnni avx512_bf16"
 VARIABLES = ("ONEDNN_MAX_CPU_ISA", "MKL_CBWR")
@@ -47,9 +47,11 @@ def test_where_all_are_fixed_every_processor_is_one_kind(machine):
 
 def test_runs_without_a_recorded_set_are_a_kind_of_their_own():
     old, new = {"device": "EPYC", "torch": "2"}, {"device": "EPYC", "processor": "EPYC (oneDNN AVX2)", "torch": "2"}
-    assert processor_of(old) == "EPYC (instruction set not recorded)"
+    assert pair_of(old) == ("EPYC (instruction set not recorded)", "", "2")
     assert pair_of(old) == pair_of({**old, "processor": None}) != pair_of(new)
     assert pair_of(new) != pair_of({**new, "torch": "3"})
+    continued = {**new, "torch": "3", "earlier": [new, {**new, "torch": "3"}, new]}
+    assert pair_of(continued) == ("EPYC (oneDNN AVX2)", "", "2, then 3")
 
 
 @pytest.mark.parametrize(

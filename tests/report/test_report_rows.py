@@ -109,12 +109,32 @@ def test_a_row_of_another_dataset_is_not_judged(runs, capsys):
     assert "cifar10: test split" in said
 
 
-def test_runs_of_other_processors_are_not_paired(runs, capsys):
-    (runs / "good/1/environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"device": "a GPU"}))
+@pytest.mark.parametrize(
+    "other", [{"device": "a GPU"}, {"torch": "2"}, {"precision": "bf16"}, {"earlier": [{"torch": "2"}]}]
+)
+def test_runs_of_other_kinds_of_machine_are_not_paired(runs, capsys, other):
+    (runs / "good/1/environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | other))
     assert main([str(runs), "--against", "bad"]) == 0
     said = capsys.readouterr().out
     assert cells(said)["good"][0] == "-1.75"  # over the two seeds that are left, too few for an interval
-    assert "good: its runs are of several kinds of processor" in said
+    assert "good: its runs are of several kinds of processor, precision or torch (" in said
+    assert "several states of contrastive's code" not in said
+
+
+def test_a_table_says_that_several_states_of_the_code_trained_it(runs, capsys):
+    for path in runs.glob("*/*/environment.json"):
+        path.write_text(json.dumps(SOUND_ENVIRONMENT | {"package": "1"}))
+    edited = {"package": "2", "earlier": [{"package": "1"}]}
+    (runs / "good/1/environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | edited))
+    assert main([str(runs)]) == 0
+    assert "by several states of contrastive's code: 1 (bad, good); 1, then 2 (good)" in capsys.readouterr().out
+
+
+def test_a_loss_of_ones_own_that_was_edited_within_a_run_is_a_row_of_its_own(runs):
+    edited = {"modules": {"mine": "2"}, "earlier": [{"modules": {"mine": "1"}}]}
+    for seed, own in enumerate(({"modules": {"mine": "2"}}, edited, {"modules": {"mine": "2"}})):
+        (runs / f"good/{seed}/environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | own))
+    assert sorted(map(len, read_frame([runs]).rows.values())) == [1, 2, 3]
 
 
 def test_a_difference_is_judged_over_test_images_and_corrected_for_the_comparisons(runs, capsys):
@@ -160,6 +180,10 @@ def test_figures_of_other_settings_never_share_a_name(runs):
     assert frame.values("bad", "cifar10:knn_top1 (k=5)") == [10.0]
     assert frame.values("good", "cifar10:knn_top1 (k=9)") == [20.0]
     assert frame.values("bad", "cifar10:knn_sweep_top1") == frame.values("good", "cifar10:knn_sweep_top1") == [1.0]
+    evaluation(runs / "bad/1", "edited", 30.0, k=5, dataset="cifar10", code="ab")  # an evaluator of one's own
+    frame = read_frame([runs])
+    assert frame.values("bad", "cifar10:knn_top1 (k=5 no x)") == [10.0]
+    assert frame.values("bad", "cifar10:knn_top1 (k=5 x=ab)") == [30.0]
 
 
 def test_lower_is_better_for_alignment_and_uniformity(tmp_path, capsys):
@@ -171,7 +195,3 @@ def test_lower_is_better_for_alignment_and_uniformity(tmp_path, capsys):
             write_result(path, result)
     assert main([str(tmp_path), "--against", "far", "--metric", "alignment_uniformity_uniformity"]) == 0
     assert "better" in cells(capsys.readouterr().out)["near"][-1]
-    evaluation(runs / "bad/1", "edited", 30.0, k=5, dataset="cifar10", code="ab")  # an evaluator of one's own
-    frame = read_frame([runs])
-    assert frame.values("bad", "cifar10:knn_top1 (k=5 no x)") == [10.0]
-    assert frame.values("bad", "cifar10:knn_top1 (k=5 x=ab)") == [30.0]

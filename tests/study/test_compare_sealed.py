@@ -145,7 +145,7 @@ def of_replaced_weights(run: Run) -> None:
     ("change", "said"),
     [
         (partial(edited, package="2"), "by other code than this comparison began with"),
-        (partial(edited, package="1", resumed_with=[{"package": "2"}]), "by other code than this comparison began"),
+        (partial(edited, package="1", earlier=[{"package": "2"}]), "by other code than this comparison began"),
         (partial(edited, modules={"my_loss": "2"}), "by other code than this comparison began with"),
         (partial(edited, overrides=["temperature=0.123"]), "with other settings than belong there now"),
         (of_replaced_weights, "from other weights or images of transfer than there are now"),

@@ -152,7 +152,7 @@ def _made_otherwise(contest: Contest, run: Run, state: Run, data: dict[str, str]
         data: {settings of a dataset: hash of the data}; those of the run come to it.
     """
     made_of, environment = contest.made_of, state.environment
-    sessions = [environment, *environment.get("resumed_with", [])]
+    sessions = [environment, *environment.get("earlier", [])]
     modules = made_of.get("contestants", {}).get(run.row, {}).get("modules", {})
     hashes = [pair for session in sessions for pair in (session.get("modules") or {}).items()]
     packages = [session["package"] for session in sessions if "package" in session]
