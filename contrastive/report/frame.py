@@ -143,9 +143,7 @@ class Frame:
     @property
     def mixed(self) -> dict[str, list[str]]:
         """{name: kinds of machine} of the rows whose runs were computed on several."""
-        kinds = {
-            name: sorted({", ".join(filter(None, kind)) for kind in own["machine"]}) for name, own in self.rows.items()
-        }
+        kinds = {name: sorted(set(own["machine"])) for name, own in self.rows.items()}
         return {name: own for name, own in kinds.items() if len(own) > 1}
 
     def remarks(self) -> list[str]:
@@ -265,7 +263,7 @@ def record_frame(record: dict[str, Any]) -> Frame:
     metrics, environments = shown_metrics(record), record["environments"]
     lines = [
         {"dataset": "", "name": row["name"], "seed": run["seed"], "words": (row["name"],),
-         "machine": pair_of(environments[run["environment"]]),
+         "machine": ", ".join(filter(None, pair_of(environments[run["environment"]]))),
          "package": environments[run["environment"]].get("package"),
          "settings": run.get("settings", {}), "correct": run.get("correct", {})}
         | {metric: look_up(run, metric) for metric in metrics}
@@ -301,9 +299,9 @@ def frame_of(found: list[Run], notes: Sequence[str] = ()) -> Frame:
                 lines.append({
                     **{columns[figure.key]: figure.value for figure in reversed(measured)},
                     "dataset": f"{dataset}{data}", "name": name, "loss": option_name(members[0].loss), "seed": seed,
-                    "machine": pair_of(members[0].environment), "path": str(members[0].path), "words": words,
+                    "machine": ", ".join(filter(None, pair_of(members[0].environment))), "words": words,
                     "package": of_sessions(members[0].environment, "package"), "settings": settings,
-                    "paths": [run.path for run in members],
+                    "path": str(members[0].path), "paths": [run.path for run in members],
                     "correct": {k: v for run in reversed(members) for k, v in run.result.get("correct", {}).items()},
                 })  # fmt: skip
     return Frame(table=pd.DataFrame(lines), metrics=list(metrics), notes=notes)

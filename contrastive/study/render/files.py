@@ -41,7 +41,7 @@ def page(record: dict[str, Any]) -> str:
         parts = [f"{record['title']}: test split, accuracies in percent.", said, effects(record).markdown()]
         last = f"Command: `{comparison.command(record)}`"
         return "\n\n".join([*parts, comparison.LEGEND_OVER, *comparison.notes(record), last])
-    figures, devices = record_grid(record), sorted(set(record_frame(record).table["processor"]))
+    figures, devices = record_grid(record), sorted(set(record_frame(record).table["machine"]))
     parts = [
         heading(record), said, figures.markdown(),
         BOLD if figures.best else "",
