@@ -21,58 +21,12 @@ class PointRecord(TypedDict):
     correct: str | None
 
 
-class MoreRecord(TypedDict):
-    """See `compare.search.left_to_find`."""
-
-    mean: float
-    low: float
-    high: float
-    sd: float
-
-
 class SearchRecord(TypedDict):
     """A search of a contestant; nothing is chosen where every point failed."""
 
     points: list[PointRecord]
     chosen: dict[str, str] | None
-    more: MoreRecord | None
-
-
-class JudgedRecord(TypedDict):
-    """What is said of a pair, see `compare.judge.judge_comparison`."""
-
-    name: str
-    against: str
-    verdict: str
-    n: int
-    over: str
-    effect: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    worse: float | None
-    within: float | None
-    better: float | None
-    p_better: float | None
-    seen: float | None
-    gain: float
-    gain_against: float
-    unsure: float
-    barely: bool
-    floor: float
-    decide: int | None
-    found: float | None
-    images: int | None
-    same: bool
-    failed: int
-    broke: NotRequired[str | list[str]]
-
-
-class OverRecord(JudgedRecord):
-    """The same over data sets: the effect on each, and on how many it is above 0."""
-
-    each: list[float | None]
-    ahead: int
+    more: dict[str, float] | None  # see `compare.search.left_to_find`
 
 
 class ComparisonRecord(TypedDict):
@@ -83,7 +37,7 @@ class ComparisonRecord(TypedDict):
     reasons: dict[str, str]
     knobs: dict[str, dict[str, str]]
     searches: dict[str, list[SearchRecord]]
-    judged: list[JudgedRecord]
+    judged: list[dict[str, Any]]  # see `compare.judge.judge_comparison`, by which they are computed again
     left_alone: dict[str, dict[str, Any]]
     folders: list[str]  # of --config-dir
     versions: NotRequired[int]  # comparisons of these names on these data that were judged, this one among them
@@ -103,7 +57,7 @@ class DatasetsRecord(TypedDict):
     title: str
     looks: int
     datasets: dict[str, ComparedRecord]
-    judged: list[OverRecord]
+    judged: list[dict[str, Any]]
 
 
 def read_compared(path: Path) -> dict[str, Any] | None:

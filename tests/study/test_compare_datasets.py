@@ -162,6 +162,7 @@ UNEQUAL = "the verdicts are not those of its runs"
         (lambda r: part(r)["rows"][0]["runs"].pop(), "mnist: a: the seeds of its final runs are"),
         (lambda r: part(r)["comparison"]["judged"][0].update(effect=1.0), UNEQUAL),
         (lambda r: r["judged"][0].update(verdict="better"), UNEQUAL),
+        (lambda r: part(r)["comparison"]["judged"][0].pop("effect"), UNEQUAL),
         (lambda r: r["datasets"].update(mnist=r["datasets"]["digits"]), OTHERS),
         (lambda r: part(r)["comparison"]["plan"].update(margin=2.0), OTHERS),
         (lambda r: part(r)["comparison"]["plan"]["common"].append("epochs=200"), OTHERS),

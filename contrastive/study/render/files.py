@@ -101,8 +101,9 @@ def _check(path: Path, record: dict[str, Any], unsealed: bool) -> Iterator[str]:
         remedy = remedy if unsealed or faults(record, unsealed=True) else "try --unsealed"
         yield f"{path}: the record is not whole: {'; '.join(said)}: {remedy}"
         return
-    if any(claims_of(own) != judged_again(own) for own in [record, *record.get("datasets", {}).values()]):
+    if any(claims_of(own) != judged_again(own) for own in [*record.get("datasets", {}).values(), record]):
         yield f"{path}: the verdicts are not those of its runs: {remedy}"
+        return
     markdown = path.with_suffix(".md")
     if markdown.exists() and page(record) not in markdown.read_text():
         yield f"{markdown} is not what {path.name} gives: {remedy}"
