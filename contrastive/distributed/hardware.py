@@ -58,8 +58,6 @@ def check_processes(n: int, device: str) -> None:
     Args:
         device: as typed, such as auto or cpu.
     """
-    if n == 1:
-        return
     n_gpus = 0 if device == "cpu" else len(gpus_for(()))
     most, kind = (n_gpus, "GPU") if n_gpus else (n_cores(), "core")
     if n > most:

@@ -30,7 +30,7 @@ def push_ratio(pairs: Pairs, per_anchor: PerAnchor) -> dict[str, Tensor]:
     if not value.requires_grad:
         return {}
     similarities = [pairs.logits, *([pairs.positive_logits] if pairs.has_positive_logits else [])]
-    matrix, *positive = torch.autograd.grad(value, similarities, allow_unused=True, materialize_grads=True)
+    matrix, *positive = torch.autograd.grad(value, similarities, materialize_grads=True)
     repulsion = (matrix * pairs.related(pairs.negatives)).sum()
     attraction = repulsion - matrix.sum() - sum(gradient.sum() for gradient in positive)
     return {"pairs/push_ratio": repulsion / attraction} if attraction > 0 else {}

@@ -140,8 +140,6 @@ def rows_that_decide(sd: float, floor: float, margin: float, *, level: float = 0
     Returns:
         None where no number of rows decides.
     """
-    if margin <= 0:
-        return None
     rows = range(2, MOST_ROWS)
     i = bisect_left(rows, True, key=lambda n: 2 * of_rows(sd, floor, n, prior_df).half(level) <= margin)
     return rows[i] if i < len(rows) else None

@@ -81,9 +81,7 @@ def _facts(loss: Loss, z: Tensor, label: Tensor, bias: Tensor) -> LossFacts:
     free = z.clone().requires_grad_()
     pairs, shifted = loss.pairs(free, label, bias)[0], loss.pairs(z, label, bias)[0]
     similarities, value = (pairs.logits, pairs.positive_logits), loss.per_anchor(pairs)
-    slopes = torch.autograd.grad(
-        value.sum(), similarities, retain_graph=True, allow_unused=True, materialize_grads=True
-    )
+    slopes = torch.autograd.grad(value.sum(), similarities, retain_graph=True, materialize_grads=True)
     (direct,) = torch.autograd.grad(value.sum(), free, retain_graph=True)
     (through,) = torch.autograd.grad(similarities, free, slopes)
     if not torch.allclose(direct, through):

@@ -32,7 +32,7 @@ def samples(path: Path) -> Iterator[tuple[str, Members]]:
         if (member.isreg() and not member.issparse()) or is_link:
             target = posixpath.normpath(member.linkname)
             places[name] = places.get(target) if is_link else (member.offset_data, member.size)
-        if member.isdir() or not is_part(name):
+        if member.isdir() or not all(key_and_suffix(posixpath.basename(name))):  # ._a.jpg of macOS, README
             continue
         if (place := places.get(name)) is None:
             raise ConfigError(
@@ -93,11 +93,6 @@ def key_and_suffix(name: str) -> tuple[str, str]:
     folder, _, base = name.rpartition("/")
     stem, _, suffix = base.partition(".")
     return f"{folder}/{stem}" if folder else stem, suffix.lower()
-
-
-def is_part(name: str) -> bool:
-    """Whether a file belongs to a sample. `._a.jpg`, as macOS adds it, and `README` do not."""
-    return all(key_and_suffix(name.rpartition("/")[2]))
 
 
 def write_shard(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
