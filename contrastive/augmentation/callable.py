@@ -73,12 +73,9 @@ class PerImage:
         workers = torch.get_num_threads() if self.workers == "auto" else int(self.workers)
         if workers <= 1 and self.workers != 1:
             return self.views(images, seeds).to(x.device)
-        self._pool = self._pool or ProcessPoolExecutor(
-            workers,
-            multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn"),
-            initializer=_start_worker,
-            initargs=(self,),
-        )
+        if self._pool is None:
+            context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+            self._pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(self,))
         n = -(-len(images) // workers)
         parts = [(images[i : i + n], seeds[i : i + n]) for i in range(0, len(images), n)]
         return torch.cat([*self._pool.map(_views_of_worker, *zip(*parts, strict=True))]).to(x.device)

@@ -106,10 +106,8 @@ class RandomCrop(Operation):
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
         """Top left corners in the padded image, int64, and flips."""
-        places = [
-            side + 2 * self.padding - crop + 1
-            for side, crop in zip((height, width), self.output_size(height, width), strict=True)
-        ]
+        sides = zip((height, width), self.output_size(height, width), strict=True)
+        places = [side + 2 * self.padding - crop + 1 for side, crop in sides]
         top, left = (torch.randint(k, (n,), generator=generator, device=generator.device) for k in places)
         return {"top": top, "left": left, "flip": bernoulli(n, self.flip, generator)}
 

@@ -111,9 +111,7 @@ def training() -> Finding:
     return Finding(facts)
 
 
-CHECKS = {
-    "load": load, "environment": environment, "disk": disk, "device": device, "training": training,
-}  # fmt: skip
+CHECKS = {"load": load, "environment": environment, "disk": disk, "device": device, "training": training}
 
 
 @answering

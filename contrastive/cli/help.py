@@ -95,11 +95,8 @@ def _option_page(group: str, name: str, folders: Sequence[Path]) -> str:
 
 def _of_every_option(group: str) -> list[str]:
     """The settings that every option of a group has, such as encoder.weights."""
-    rows = [
-        (f"{item.key}={item.value}", item.sentence)
-        for item in settings_in(ROOT_FILE)
-        if item.key.startswith(f"{group}.")
-    ]
+    items = [item for item in settings_in(ROOT_FILE) if item.key.startswith(f"{group}.")]
+    rows = [(f"{item.key}={item.value}", item.sentence) for item in items]
     return ["settings of every option:", _table(rows)] if rows else []
 
 

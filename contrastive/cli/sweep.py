@@ -106,7 +106,5 @@ def sweep_table(runs: Mapping[Run, str]) -> str:
         return "\n".join([str(error), *failures])
     folder = as_typed(Path(os.path.commonpath(finished)))
     more = f"{command('python')} -m contrastive report {folder} --metric all"
-    sections = [
-        section_text(name, section, section.chosen(None), more=more) for name, section in frame.sections.items()
-    ]
+    sections = [section_text(name, own, own.chosen(None), more=more) for name, own in frame.sections.items()]
     return "\n".join([*sections, *failures])

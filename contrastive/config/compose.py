@@ -84,9 +84,8 @@ def run_name(*, _root_: DictConfig) -> str:
     so evaluators are. A name that is too long, or that has characters a file name cannot have, is shortened and ends in
     a hash.
     """
-    choices = {
-        group: choice for group, choice in _root_.hydra.runtime.choices.items() if not group.startswith("hydra/")
-    }
+    chosen = _root_.hydra.runtime.choices.items()
+    choices = {group: choice for group, choice in chosen if not group.startswith("hydra/")}
     name = _root_.hydra.job.config_name
     recipe = [f"{group}={choices[group]}" for group in ("experiment", "dataset", "loss") if choices.get(group)]
     found_in = searched_in(_root_.hydra.searchpath)

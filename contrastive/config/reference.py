@@ -109,11 +109,8 @@ def docstring_of(target: str, folders: tuple[Path, ...] = ()) -> str:
     module, _, name = target.rpartition(".")
     files = (place / f"{module.replace('.', '/')}.py" for place in (PACKAGE.parent, Path.cwd(), *folders))
     source = next((file.read_text() for file in files if file.is_file()), "")
-    found = [
-        node
-        for node in ast.parse(source).body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name
-    ]
+    nodes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    found = [node for node in nodes if node.name == name]
     return SECTIONS.split(ast.get_docstring(found[0]) or "")[0].strip() if found else ""
 
 

@@ -226,9 +226,8 @@ def _numbers(indices: Sequence[Index], column: Column, values: Sequence[Value]) 
 
 def _names_of(values: Sequence[Value], index: Index, file: str) -> tuple[str, ...]:
     """The values as text; numbers by their line, from 0, of a file beside the shards that has one for each."""
-    lines = [
-        line.strip() for line in (beside(index.shard, file, above=True) or b"").decode(errors="replace").splitlines()
-    ]
+    text = (beside(index.shard, file, above=True) or b"").decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines()]
     if not all(isinstance(value, int) and 0 <= value < len(lines) for value in values):
         return tuple(map(str, values))
     named = {value: lines[value] for value in values if isinstance(value, int)}

@@ -297,9 +297,8 @@ def fingerprint(data: Data) -> str:
     """The digest that the dataset supplied, or sha256 over images, labels and biases of the training and test split."""
     if data.digest is not None:
         return data.digest
-    return tensor_hash(
-        *(value for split in (data.pretrain, data.test) for value in (split.image, split.label, split.bias))
-    )
+    splits = (data.pretrain, data.test)
+    return tensor_hash(*(value for split in splits for value in (split.image, split.label, split.bias)))
 
 
 def tensor_hash(*tensors: Tensor | None) -> str:

@@ -94,11 +94,8 @@ def add_lora(encoder: nn.Module, rank: int) -> None:
     """
     if rank == 0:
         return
-    layers = [
-        layer
-        for name, layer in encoder.named_modules()
-        if type(layer) is nn.Linear and BLOCK.match(name + ".") and layer.weight.requires_grad
-    ]
+    linears = [layer for name, layer in encoder.named_modules() if type(layer) is nn.Linear and BLOCK.match(name + ".")]
+    layers = [layer for layer in linears if layer.weight.requires_grad]
     if not layers:
         raise ConfigError(
             "encoder.lora is for linear layers, as the blocks of ViTs have them, and these blocks have none that is "

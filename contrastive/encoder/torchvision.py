@@ -71,14 +71,8 @@ def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
 def _replace_input(network: nn.Module, channels: int) -> None:
     """The first convolution for images of so many channels, with new weights."""
     name, old = next((name, layer) for name, layer in network.named_modules() if isinstance(layer, nn.Conv2d))
-    new = nn.Conv2d(
-        channels,
-        old.out_channels,
-        old.kernel_size,  # type: ignore[arg-type]
-        old.stride,  # type: ignore[arg-type]
-        old.padding,  # type: ignore[arg-type]
-        bias=old.bias is not None,
-    )
+    shape: tuple[Any, Any, Any] = (old.kernel_size, old.stride, old.padding)
+    new = nn.Conv2d(channels, old.out_channels, *shape, bias=old.bias is not None)
     nn.init.kaiming_normal_(new.weight, mode="fan_out", nonlinearity="relu")
     network.set_submodule(name, new)
 

@@ -31,11 +31,8 @@ class ClassAudit(Evaluator):
         by_class: dict[str, Any] = {}
         for name, guess in features.predictions.items():
             top1 = {str(c): 100 * (guess[label == c] == c).double().mean().item() for c in present}
-            by_class[name] = {
-                "mean_top1": sum(top1.values()) / len(top1),
-                "worst_top1": min(top1.values()),
-                "top1": top1,
-            }
+            mean, worst = sum(top1.values()) / len(top1), min(top1.values())
+            by_class[name] = {"mean_top1": mean, "worst_top1": worst, "top1": top1}
         classes = [
             {"class": names[c] if c < len(names) else str(c), "label": c, "n": count}
             for c, count in zip(present, n, strict=True)

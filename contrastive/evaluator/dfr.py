@@ -53,10 +53,8 @@ class DFR(Evaluator):
         groups = [torch.cat(half) for half in halves]
 
         def fit(members: Sequence[Tensor], l2: float, draw: int) -> Tensor:
-            chosen = balanced(members, draw)
-            return fit_logistic(
-                h[chosen], val.label[chosen], n_classes=features.n_classes, l2=l2, max_iter=self.max_iter
-            )
+            rows, n = balanced(members, draw), features.n_classes
+            return fit_logistic(h[rows], val.label[rows], n_classes=n, l2=l2, max_iter=self.max_iter)
 
         def worst(l2: float) -> float:
             guess = logits(fit([first for first, _ in halves], l2, 0), h).argmax(1)

@@ -104,9 +104,8 @@ class FineTune(Evaluator):
                 batch, rng = rows[order].tensor_split(n_batches)[i], generator(device, "fine tune views", step)
                 optimizer.param_groups[0]["lr"] = lr * (1 + math.cos(math.pi * step / steps)) / 2
                 optimizer.zero_grad()
-                F.cross_entropy(
-                    network(source.views(batch, self.augmentation, rng)), label[batch].to(device)
-                ).backward()
+                views = source.views(batch, self.augmentation, rng)
+                F.cross_entropy(network(views), label[batch].to(device)).backward()
                 optimizer.step()
                 bar.update()
         return network

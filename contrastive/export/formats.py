@@ -186,12 +186,7 @@ def timm_config(metadata: dict[str, Any]) -> dict[str, Any]:
 def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
     """The README.md of the folder, from the metadata of encoder.safetensors."""
     height, width = metadata["image_size"]
-    metrics = metadata["metrics"].items()
-    figures = [
-        "| test split, percent where it is an accuracy | |",
-        "|---|---|",
-        *(f"| {plain(name)} | {value:.2f} |" for name, value in metrics),
-    ]
+    figures = [f"| {plain(name)} | {value:.2f} |" for name, value in metadata["metrics"].items()]
     is_timms = bool(timm_config(metadata))
     is_ours = find_component(metadata["node"].get("_target_"), ("contrastive.encoder",)) is not None
     came_with = "its pretrained weights" if metadata["node"].get("pretrained") else "random weights"
@@ -213,7 +208,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         width=width,
         mean=_rounded(metadata["mean"]),
         std=_rounded(metadata["std"]),
-        figures="\n".join(figures),
+        figures="\n".join(["| test split, percent where it is an accuracy | |", "|---|---|", *figures]),
         protocols="\n".join(f"- {plain(name)}: {plain(text)}" for name, text in metadata["protocol"].items()),
         n_classes=len(metadata["classes"]),
         classes=", ".join(map(plain, metadata["classes"][:20])) + (", ..." if len(metadata["classes"]) > 20 else ""),

@@ -281,20 +281,11 @@ class Pairs:
         def chunk(rows: slice, anchors: Tensor, candidates: Tensor, *values: Tensor) -> Tensor:
             return reduction(anchors @ candidates.T / self.temperature, self.related(relation, rows), *values)
 
-        return torch.cat(
-            [
-                checkpoint(
-                    chunk,
-                    rows,
-                    self.anchors[rows],
-                    self.candidates,
-                    *(value[rows] for value in anchor_values),
-                    use_reentrant=False,
-                    preserve_rng_state=False,
-                )
-                for rows in self._chunks()
-            ]
-        )
+        parts = []
+        for rows in self._chunks():
+            inputs = (rows, self.anchors[rows], self.candidates, *(value[rows] for value in anchor_values))
+            parts.append(checkpoint(chunk, *inputs, use_reentrant=False, preserve_rng_state=False))
+        return torch.cat(parts)
 
     def _chunks(self) -> list[slice]:
         """Slices of the anchors whose pairs are held at once."""

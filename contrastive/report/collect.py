@@ -103,12 +103,8 @@ def settings_in_words(config: dict[str, Any]) -> dict[str, str]:
 
 def component_in_words(node: dict[str, Any], key: str) -> str:
     """A component as `ResNet depth=18 width=64`; settings that change no result are left out."""
-    options = [
-        f"{name}={value}"
-        for name, value in node.items()
-        if not name.startswith("_") and not isinstance(value, dict | list) and is_identity(f"{key}.{name}")
-        if value is not None
-    ]
+    names = [name for name in node if not name.startswith("_") and is_identity(f"{key}.{name}")]
+    options = [f"{name}={node[name]}" for name in names if not isinstance(node[name], dict | list | None)]
     return " ".join([str(node["_target_"]).rpartition(".")[2], *options])
 
 

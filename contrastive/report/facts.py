@@ -170,10 +170,5 @@ def protocol(record: dict[str, Any], metric: str) -> list[tuple[str, str]]:
         names = ["class_audit", path[2]]
     else:
         names = ["bias_audit", path[1]] if path[0] == "audit" else [path[-1]]
-    pairs = [
-        (evaluator, text)
-        for known in record["protocols"]
-        for evaluator, text in known.items()
-        if any(f"{name}_".startswith(f"{evaluator}_") for name in names)
-    ]
-    return list(dict.fromkeys(pairs))
+    pairs = dict.fromkeys(pair for known in record["protocols"] for pair in known.items())
+    return [pair for pair in pairs if any(f"{name}_".startswith(f"{pair[0]}_") for name in names)]

@@ -245,15 +245,9 @@ def _table_frame(path: Path) -> Frame:
     frame = record_frame(record)
     typed = {row["name"]: {key_of(word): word for word in row["overrides"]} for row in record["rows"]}
     losses = {name: words.get("loss", "").partition("=")[2] or None for name, words in typed.items()}
-    return replace(
-        frame,
-        table=frame.table.assign(
-            dataset=record["title"],
-            loss=frame.table["name"].map(losses),
-            path=str(path),
-            paths=[[path]] * len(frame.table),
-        ),
-    )
+    typed_loss, paths = frame.table["name"].map(losses), [[path]] * len(frame.table)
+    table = frame.table.assign(dataset=record["title"], loss=typed_loss, path=str(path), paths=paths)
+    return replace(frame, table=table)
 
 
 def record_frame(record: dict[str, Any]) -> Frame:

@@ -153,14 +153,9 @@ def _git(root: Path, *arguments: str) -> str | None:
     """What git prints; None where `root` is no checkout, such as a folder of site-packages."""
     if not (root / ".git").exists():
         return None
+    command = ["git", "-C", str(root), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            capture_output=True,
-            encoding="utf-8",
-            errors="backslashreplace",
-            timeout=10,
-        )
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="backslashreplace", timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

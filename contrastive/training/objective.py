@@ -123,9 +123,8 @@ class Objective(nn.Module):
         others = batch.others if term is self.loss else ALONE
         if "ids" not in term.takes:
             others = others._replace(ids=None, memory_ids=None)
-        value: Tensor = term(
-            batch.outputs[term.input], batch.label, batch.bias, anchors, batch.rows, **others._asdict()
-        )
+        z = batch.outputs[term.input]
+        value: Tensor = term(z, batch.label, batch.bias, anchors, batch.rows, **others._asdict())
         return value
 
     @torch.no_grad()

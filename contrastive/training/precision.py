@@ -80,13 +80,9 @@ def bears_channels_last(network: nn.Module, device: torch.device) -> bool:
     On CPUs without AVX-512 the backward pass of torch 2.15 writes past its memory there, in a 1 × 1 convolution with a
     stride that reads few channels. The answer is the same for every CPU, so that results do not depend on its kind.
     """
-    return device.type != "cpu" or not any(
-        isinstance(layer, nn.Conv2d)
-        and layer.kernel_size == (1, 1)
-        and layer.stride != (1, 1)
-        and layer.in_channels < NARROW
-        for layer in network.modules()
-    )
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d) and layer.in_channels < NARROW]
+    strided = any(layer.kernel_size == (1, 1) and layer.stride != (1, 1) for layer in layers)
+    return device.type != "cpu" or not strided
 
 
 def placed(network: nn.Module, device: torch.device, *, channels_last: bool) -> tuple[nn.Module, bool]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -124,10 +124,8 @@ class TrainStep:
         if batch.view1_source is not None and self.n_views > 1:
             images[1] = batch.view1_source
         n = len(batch.image) * shard().world_size
-        parameters = self.augmentation.draw(self.n_views * n, *self._sides(batch), generator)
-        parameters = {
-            name: {key: self._local(value, n) for key, value in drawn.items()} for name, drawn in parameters.items()
-        }
+        drawn = self.augmentation.draw(self.n_views * n, *self._sides(batch), generator)
+        parameters = {name: {key: self._local(value, n) for key, value in own.items()} for name, own in drawn.items()}
         views = self._augment(torch.cat(images), parameters)
         return views.view(self.n_views, len(batch.image), *views.shape[1:])
 
@@ -148,9 +146,8 @@ class TrainStep:
     def _embed_second(self, batch: Batch) -> Embedded:
         """The second batch after the network, in one view without augmentation."""
         views = as_float(batch.image)[None]
-        return Embedded(
-            self.forward(views, self.objective.required_outputs("second")), batch.label, batch.bias, batch.index
-        )
+        outputs = self.forward(views, self.objective.required_outputs("second"))
+        return Embedded(outputs, batch.label, batch.bias, batch.index)
 
     def forward(self, views: Tensor, names: tuple[str, ...] = LOGGED) -> dict[str, Tensor]:
         """(V, B, 3, h, w) → features (B, V, F) and, if among `names`, projections (B, V, D).
@@ -166,13 +163,11 @@ class TrainStep:
 
     def _checkpointed(self, views: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """`encode` without keeping its activations; the second forward leaves BatchNorm's running statistics alone."""
-        output: dict[str, Tensor] = checkpoint(
-            self.encode,
-            views,
-            names,
-            use_reentrant=False,
-            context_fn=lambda: (nullcontext(), freeze_running_stats(self.encoder, self.head)),
-        )
+
+        def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+            return nullcontext(), freeze_running_stats(self.encoder, self.head)
+
+        output: dict[str, Tensor] = checkpoint(self.encode, views, names, use_reentrant=False, context_fn=contexts)
         return output
 
     def others(self, views: Tensor, rows: Tensor | None) -> Others:
@@ -235,12 +230,8 @@ class TrainStep:
 @contextmanager
 def freeze_running_stats(*modules: nn.Module) -> Iterator[None]:
     """BatchNorm normalizes as before but leaves its running statistics alone."""
-    norms = [
-        layer
-        for module in modules
-        for layer in module.modules()
-        if isinstance(layer, BatchNorm) and layer.track_running_stats
-    ]
+    layers = [layer for module in modules for layer in module.modules() if isinstance(layer, BatchNorm)]
+    norms = [layer for layer in layers if layer.track_running_stats]
     momenta, counts = [norm.momentum for norm in norms], [norm.num_batches_tracked for norm in norms]
     for norm in norms:
         # momentum 0 leaves mean and variance; the count would move all the same, so a spare one is counted

@@ -295,11 +295,9 @@ def _images(
 ) -> list[ImageFile]:
     """The images below folder/<class> of each class or, without classes, below the folder but for `skip`."""
     places = [(label, folder / name) for label, names in enumerate(classes.values()) for name in names]
-    files = [
-        ImageFile(os.path.relpath(path, folder), label)
-        for label, place in (places or [(-1, folder)])
-        for path in image_paths(place, left_out, skip=skip)
-    ]
+    places = places or [(-1, folder)]
+    found = [(path, label) for label, place in places for path in image_paths(place, left_out, skip=skip)]
+    files = [ImageFile(os.path.relpath(path, folder), label) for path, label in found]
     if not files:
         raise ConfigError(
             f"{folder} has no images: put them into class folders, {folder}/<class>/, or into {folder} if they have "

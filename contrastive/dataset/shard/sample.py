@@ -74,14 +74,8 @@ def read_sample(file: io.BufferedReader, key: str, members: Members, fields: Fie
         ) from error
     if fields.bias is not None and bias is None:
         raise ConfigError(f"{shard} has no {fields.bias} for {key}: {choice('bias', fields.bias, named)}")
-    return Sample(
-        members[image][0] if image else 0,
-        content(image) if image else None,
-        None if label == -1 else label,
-        bias,
-        named.keys(),
-        members.keys(),
-    )
+    offset, raw = (members[image][0], content(image)) if image else (0, None)
+    return Sample(offset, raw, None if label == -1 else label, bias, named.keys(), members.keys())
 
 
 def choice(setting: str, wanted: str, fields: Collection[str]) -> str:

@@ -228,16 +228,13 @@ def _composed(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Composed
     middle = point_at(knobs, [0.5] * len(knobs))
     compose("train", [*words, *typed(middle), *search_path(folders)])  # a range of no setting is said at once
     searched, config = {knob.key: knob.typed for knob in knobs}, settings.to_dict()
+    numbers = {key: value for key, value in flatten(written).items() if _is_number_of_loss(key, value)}
     method = Method(
         name=own.name,
         words=own.words,
         knobs=knobs,
         defaults={key: values.get(key) for key in searched},
-        left_alone={
-            key: value
-            for key, value in flatten(written).items()
-            if key in reads and key not in searched and _is_number_of_loss(key, value)
-        },
+        left_alone={key: value for key, value in numbers.items() if key in reads and key not in searched},
         made_of={"config": config_hash(config), "modules": module_hashes(config), "searched": searched},
     )
     return _Composed(method, choices["dataset"], [*reads, *own.ranges], config)

@@ -300,10 +300,8 @@ def compared(pairs: Sequence[tuple[Any, Any]], metric: str) -> Pairs:
 
 def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> float:
     """The probability that a run of the one is ahead of a run of the other, of the same search."""
-    return mean(
-        probability_better(values[searches == search, 0].tolist(), values[searches == search, 1].tolist())
-        for search in np.unique(searches)
-    )
+    pairs = (values[searches == search].T.tolist() for search in np.unique(searches))
+    return mean(probability_better(one, other) for one, other in pairs)
 
 
 def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> float:
