@@ -219,9 +219,8 @@ def test_yamls_are_the_published_augmentations(composed):
     assert option("experiment=imagenet100") == SimCLR(size=224, strength=1.0, kernel_size=23)
     assert option("augmentation=none") == Compose(ops={})
     assert option("augmentation=padded_crop") == Compose(ops={"crop": RandomCrop(padding=4, flip=0.5)})
-    assert option("augmentation=rotation_jitter") == Compose(
-        ops={"rotation": RandomRotation(degrees=20.0), "jitter": ColorJitter()}
-    )
+    ops = {"rotation": RandomRotation(degrees=20.0), "jitter": ColorJitter()}
+    assert option("augmentation=rotation_jitter") == Compose(ops=ops)
     assert option("augmentation=supcon") == Compose(
         ops={"crop": RandomResizedCrop(scale=(0.2, 1.0)), "jitter": ColorJitter(), "grayscale": Grayscale(p=0.2)}
     )

@@ -42,9 +42,8 @@ def test_an_option_that_derives_from_another_shows_both():
 
 def test_a_setting_shows_where_it_stands_and_who_reads_it():
     first, *rest = explain(["tau_plus"]).splitlines()
-    assert first.startswith("train.yaml ") and first.endswith(
-        "tau_plus=0.1   # probability that a random image shares the anchor's class"
-    )
+    assert first.startswith("train.yaml ")
+    assert first.endswith("tau_plus=0.1   # probability that a random image shares the anchor's class")
     assert any(line.split() == ["experiment=dcl", "tau_plus=0.1"] for line in rest)
     assert rest[-1].startswith("read by loss=bcl, loss=combination, loss=debiased_neg")
     assert "dataset=digits " in explain(["epochs"]) and "epochs=40" in explain(["epochs"])

@@ -104,9 +104,8 @@ def tables(layout: str, base: Path) -> Path:
 
 def build(name: str, base: Path, *words: str) -> Data:
     """The dataset as its recipe composes it, on the images of `base`."""
-    settings = compose_settings(
-        f"dataset={name}", f"dataset.root={base}", f"dataset.cache={base}/cache", "dataset.size=16", *words
-    )
+    places = f"dataset.root={base}", f"dataset.cache={base}/cache"
+    settings = compose_settings(f"dataset={name}", *places, "dataset.size=16", *words)
     data: Data = build_one("dataset", settings.dataset, Data)
     check_dataset(data)
     return data

@@ -123,9 +123,8 @@ def test_an_index_without_a_name_is_a_column_and_rows_that_are_left_out_need_no_
 
 
 def test_the_classes_and_biases_are_shown(birds):
-    data = load_image_folder(
-        edited(birds, y={2: "01", 4: "01", 6: " 0"}, place={2: "Sea", 3: "sea"}), table="edited.csv"
-    )
+    folder = edited(birds, y={2: "01", 4: "01", 6: " 0"}, place={2: "Sea", 3: "sea"})
+    data = load_image_folder(folder, table="edited.csv")
     said = str(data.found)
     assert data.classes == (" 0", "0", "01", "1")  # equal numbers by their spelling, the same in each process
     assert "4 classes:  0 (1), 0 (27), 01 (2), 1 (30)\n" in said

@@ -133,9 +133,8 @@ def test_photos_are_turned_in_every_way_and_counted(tmp_path: Path) -> None:
 def test_a_fourth_band_that_is_no_transparency_changes_no_color_and_is_named(tmp_path: Path) -> None:
     colors = [Image.new("L", (4, 4), value) for value in (200, 100, 50, 31)]
     for mode, expected in (("RGBA", (200, 100, 50)), ("LA", (200, 200, 200))):
-        Image.merge(mode, colors[:3] + colors[3:] if mode == "RGBA" else [colors[0], colors[3]]).save(
-            tmp_path / "x.tif"
-        )
+        bands = colors[:3] + colors[3:] if mode == "RGBA" else [colors[0], colors[3]]
+        Image.merge(mode, bands).save(tmp_path / "x.tif")
         seen: list[str] = []
         decoded = decode((tmp_path / "x.tif").read_bytes(), 4, seen=seen)
         assert [int(channel.max()) for channel in decoded] == list(expected)

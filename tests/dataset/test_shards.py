@@ -187,9 +187,8 @@ def test_an_image_that_is_as_it_was_indexed_is_not_called_damaged(tmp_path):
 
 def test_a_shard_that_is_written_again_with_the_same_size_is_indexed_again(folder):
     before = load_shards(folder)
-    write_tar(
-        folder / "000.tar", {f"{i:05}.{s}": c for i in range(20) for s, c in (("png", picture(i)), ("cls", b"0"))}
-    )
+    files = {f"{i:05}.{s}": c for i in range(20) for s, c in (("png", picture(i)), ("cls", b"0"))}
+    write_tar(folder / "000.tar", files)
     after = load_shards(folder)
     assert fingerprint(after) != fingerprint(before)
     assert after.found.splits["train"]["0"] > before.found.splits["train"]["0"]

@@ -31,9 +31,8 @@ def test_devices_2_is_one_run_in_one_directory(tmp_path):
     assert two.stdout.count("Test split") == 1
     assert {p.name for p in (tmp_path / "one").rglob("*")} >= {"result.json", "last.pt"}
     # what follows in the name of an event file is time, machine and process
-    one_files, two_files = (
-        sorted(p.name.partition("tfevents")[0] for p in (tmp_path / run).iterdir()) for run in ("one", "two")
-    )
+    folders = tmp_path / "one", tmp_path / "two"
+    one_files, two_files = (sorted(p.name.partition("tfevents")[0] for p in run.iterdir()) for run in folders)
     assert two_files == one_files
     mine, theirs = logged_lines(tmp_path / "two"), logged_lines(tmp_path / "one")
     assert [line.keys() for line in mine] == [line.keys() for line in theirs]

@@ -18,14 +18,10 @@ TYPED = re.compile(r"contrastive (evaluate|verify|export|report|page) ([^`\n]*)"
 RUNS = {f"outputs/digits/{loss}/default/seed=0": loss for loss in ("debiased_pos", "nt_xent")}
 STUDIES = str(ROOT / "studies")
 STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at hand
-    "RUN": [*RUNS],
-    "DIR": ["hub"],
-    "FOLDER": [f"{STUDIES}/biased_digits"],
-    "outputs/compare": [f"{STUDIES}/hard_or_temperature"],
-    "outputs/cifar10": ["outputs/digits"],
-    "dataset=cifar10": ["dataset=biased_digits"],
-    "dataset=stl10": ["dataset=biased_digits"],
-}
+    "RUN": [*RUNS], "DIR": ["hub"], "FOLDER": [f"{STUDIES}/biased_digits"],
+    "outputs/compare": [f"{STUDIES}/hard_or_temperature"], "outputs/cifar10": ["outputs/digits"],
+    "dataset=cifar10": ["dataset=biased_digits"], "dataset=stl10": ["dataset=biased_digits"],
+}  # fmt: skip
 # those of docs/biased.md run on data of their own, in tests/docs/test_shown_pages.py
 FOUND = {found for page in PAGES if page.name != "biased.md" for found in TYPED.findall(page.read_text())}
 DOCUMENTED = sorted((name, re.split(r"  +#", rest)[0].strip()) for name, rest in FOUND)

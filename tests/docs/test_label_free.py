@@ -19,9 +19,8 @@ def test_the_table_of_the_page_is_that_of_the_records() -> None:
     found = label_free.choices()
     assert sum(len(own.points) for own in found) == 424
     page = label_free.PAGE.read_text()
-    assert label_free.renewed(page, label_free.chosen_table(found)) == page, (
-        "python studies/label_free/label_free.py renews them"
-    )
+    renewed = label_free.renewed(page, label_free.chosen_table(found))
+    assert renewed == page, "python studies/label_free/label_free.py renews them"
 
 
 def test_the_regret_is_what_is_lost_against_the_choice_by_labels() -> None:

@@ -211,9 +211,8 @@ def test_targets_tables_modules_and_scripts_exist(page: Path) -> None:
 
 
 def test_paths_in_the_architecture_exist() -> None:
-    names = re.findall(
-        r"`([a-z_]+/[\w/]*(?:\.py|\.yaml|\.md|(?<=/)))`", (ROOT / "docs/dev/architecture.md").read_text()
-    )
+    page = (ROOT / "docs/dev/architecture.md").read_text()
+    names = re.findall(r"`([a-z_]+/[\w/]*(?:\.py|\.yaml|\.md|(?<=/)))`", page)
     assert len(names) > 20
     for name in names:
         assert (ROOT / "contrastive" / name).exists() or (ROOT / name).exists(), name

@@ -34,9 +34,8 @@ def student() -> tuple[nn.Module, nn.Module]:
 
 def after(encoder: nn.Module, head: nn.Module, done: int) -> SimpleNamespace:
     """Training of 10 steps after so many."""
-    return SimpleNamespace(
-        step=SimpleNamespace(encoder=encoder, head=head), steps_done=done, epochs=2, loader=[None] * 5
-    )
+    step = SimpleNamespace(encoder=encoder, head=head)
+    return SimpleNamespace(step=step, steps_done=done, epochs=2, loader=[None] * 5)
 
 
 @pytest.mark.parametrize("kind", ["constant", "cosine", "average"])

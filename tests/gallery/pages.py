@@ -14,14 +14,12 @@ def text_of(page: str) -> str:
 
 def specs(page: str) -> list[dict[str, Any]]:
     """The charts."""
-    return [
-        json.loads(block) for block in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
-    ]
+    blocks = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
+    return [json.loads(block) for block in blocks]
 
 
 def loads_nothing(page: str) -> bool:
     """Whether every image, script and style stands in the page itself."""
-    sources = re.findall(
-        r"""(?:src|href)\s*=\s*["']?([^"'\s>]+)""", re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    )
+    bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    sources = re.findall(r"""(?:src|href)\s*=\s*["']?([^"'\s>]+)""", bare)
     return all(source.startswith(("data:image/", "#")) for source in sources) and "url(" not in page

@@ -15,9 +15,8 @@ from contrastive.run.run import read_run
 pytestmark = pytest.mark.slow
 pytest.importorskip("altair", reason="an extra: try pip install '.[report]'")
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: try pip install playwright")
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), "")
 if not CHROMIUM:
     pytest.skip("no Chromium: try apt-get install chromium", allow_module_level=True)
 CHARTS = {"look": 0, "run": 4, "results": 2}  # of each page
@@ -62,9 +61,8 @@ def test_a_page_is_drawn_and_fits(name: str, look_of: str, browser: Any, pages: 
     window = opened(browser, pages[name], viewport={"width": width, "height": 800}, color_scheme=scheme)
     assert len(window.query_selector_all("figure > .view svg")) == CHARTS[name]
     assert window.evaluate("document.documentElement.scrollWidth") <= width
-    background, ink = (
-        window.evaluate(f"getComputedStyle(document.body).{key}") for key in ("backgroundColor", "color")
-    )
+    style = "getComputedStyle(document.body)"
+    background, ink = (window.evaluate(f"{style}.{key}") for key in ("backgroundColor", "color"))
     brightness = [sum(map(int, color[4:-1].split(","))) for color in (background, ink)]
     assert (brightness[0] < brightness[1]) == (look_of == "dark")
     window.context.close()

@@ -189,9 +189,8 @@ def test_the_push_of_sogclr_is_the_batch_by_the_running_mean() -> None:
 
 def test_every_loss_written_in_pairs_states_its_push() -> None:
     classes = [c for name in contrastive.__all__ if isinstance(c := getattr(contrastive, name), type)]
-    written = {
-        c for c in classes if issubclass(c, Written) and c not in (SelfSupervisedLoss, SupervisedContrastiveLoss)
-    }
+    bases = (SelfSupervisedLoss, SupervisedContrastiveLoss)
+    written = {c for c in classes if issubclass(c, Written) and c not in bases}
     stated = {c for c in written if loss_pages.push(f"{c.__module__}.{c.__name__}") != loss_pages.MEASURED}
     assert stated == written
     for loss in written - {type(loss) for _, loss, _ in FORMS.values()} - {contrastive.SoftSupCon}:  # others' own tests

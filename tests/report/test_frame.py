@@ -20,9 +20,8 @@ def test_a_line_for_each_run_with_settings_figures_and_path(tmp_path):
         config["temperature"] = config["loss"]["temperature"] = temperature
         for seed in range(3):
             test, val = {"knn_top1": 50.0 + seed + 10 * temperature}, {"knn_top1": float(seed)}
-            write_finished(
-                tmp_path / name / str(seed), config=config | {"seed": seed}, environment={}, test=test, val=val
-            )
+            path, own = tmp_path / name / str(seed), config | {"seed": seed}
+            write_finished(path, config=own, environment={}, test=test, val=val)
     table = contrastive.runs(tmp_path)
     names = ["dataset", "name", "loss", "seed", "loss.temperature", "temperature", "knn_top1", "val/knn_top1", "path"]
     assert list(table) == names

@@ -102,9 +102,8 @@ def test_the_shipped_encoder_has_the_figures_of_its_card():
         figure = evaluator(sets).test["top1"]
         assert figure == pytest.approx(metadata["metrics"][f"{name}_top1"], abs=0.6)  # two of 359 images
     card = (SHIPPED / "digits/README.md").read_text()
-    said, made = (
-        text.partition("## Figures")[2] for text in (card, model_card(metadata, title="digits", license="mit"))
-    )
+    cards = card, model_card(metadata, title="digits", license="mit")
+    said, made = (text.partition("## Figures")[2] for text in cards)
     assert said == made  # how it is used is another matter: no code for transformers lies beside it
 
 

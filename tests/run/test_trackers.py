@@ -142,9 +142,8 @@ def of_wandb(folder: Path) -> list[dict[str, float]]:
     for content in (content for file in files for content in records(file.read_bytes())):
         record = wandb_internal_pb2.Record.FromString(content)
         if record.WhichOneof("record_type") == "history":
-            values = {
-                item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item
-            }
+            items = record.history.item
+            values = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
             lines.append({key: value for key, value in values.items() if not key.startswith("_")})
     return lines
 

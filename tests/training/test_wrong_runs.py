@@ -41,9 +41,8 @@ def experiment(composed):
 def step_log(experiment, path=None, record: dict[str, object] | None = None) -> StepLog:
     """At the beginning of the first epoch."""
     log, run = StepLog(every=100), SimpleNamespace(path=path, fail=(record or {}).update)
-    log.training = SimpleNamespace(
-        step=experiment.step, loader=experiment.loader, run=run, epoch=0, batch=0, ends_epoch=False
-    )
+    parts = {"step": experiment.step, "loader": experiment.loader, "run": run}
+    log.training = SimpleNamespace(**parts, epoch=0, batch=0, ends_epoch=False)
     log.on_epoch_start(log.training)
     return log
 
