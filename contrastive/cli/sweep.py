@@ -106,5 +106,5 @@ def sweep_table(runs: Mapping[Run, str]) -> str:
         return "\n".join([str(error), *failures])
     folder = as_typed(Path(os.path.commonpath(finished)))
     more = f"{command('python')} -m contrastive report {folder} --metric all"
-    sections = [section_text(name, own, own.chosen(None), more=more) for name, own in frame.sections.items()]
+    sections = [section_text(name, part, part.chosen(None), more=more) for name, part in frame.sections.items()]
     return "\n".join([*sections, *failures])

@@ -37,7 +37,7 @@ def run(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     path, overrides = Path(hydra_config.runtime.output_dir), list(hydra_config.overrides.task)
     sources = hydra_config.runtime.config_sources
-    folders = [Path(source.path) for source in sources if source.provider.endswith("command-line")]  # typed
+    folders = [Path(source.path) for source in sources if source.provider.endswith("command-line")]  # of --config-dir
     try:
         with importable([Path.cwd(), *folders]):
             settings = checked_settings(cfg, overrides)

@@ -71,8 +71,8 @@ def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
 def _replace_input(network: nn.Module, channels: int) -> None:
     """The first convolution for images of so many channels, with new weights."""
     name, old = next((name, layer) for name, layer in network.named_modules() if isinstance(layer, nn.Conv2d))
-    shape: tuple[Any, Any, Any] = (old.kernel_size, old.stride, old.padding)
-    new = nn.Conv2d(channels, old.out_channels, *shape, bias=old.bias is not None)
+    window: tuple[Any, Any, Any] = (old.kernel_size, old.stride, old.padding)
+    new = nn.Conv2d(channels, old.out_channels, *window, bias=old.bias is not None)
     nn.init.kaiming_normal_(new.weight, mode="fan_out", nonlinearity="relu")
     network.set_submodule(name, new)
 

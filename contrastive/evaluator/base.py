@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
+from contrastive.encoder._trained import merged
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator
 from contrastive.text import pack_bits
@@ -52,6 +53,10 @@ class Images(ABC):
             return self.data.pretrain, self.data.probe_val_index
         images = self.data.probe_val if split == "val" else self.data.test
         return images, torch.arange(len(images), device=images.image.device)
+
+    def copy(self) -> nn.Module:
+        """A new copy of the encoder in eval mode, its weights free to change, those that training left alone, too."""
+        return merged(self.encoder).eval()
 
     def plain(self, split: str, rows: Tensor) -> Tensor:
         """(n, 3, H, W), normalized for the encoder: the images of rows (n,) of `train`, `val` or `test`."""

@@ -10,7 +10,6 @@ from tqdm import tqdm
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.encoder._trained import merged
 from contrastive.errors import check_between
 from contrastive.evaluator.base import Evaluator, FeatureSets, Images, Scores, accuracies, progress, topk_accuracy
 from contrastive.evaluator.few import draw_labels, in_percent
@@ -90,7 +89,7 @@ class FineTune(Evaluator):
         """A copy of the encoder with a linear layer, trained on the rows of `train` with one learning rate."""
         device, dim = source.device, features.test.h.shape[1]
         layer = linear_layer(dim, features.n_classes, rng=generator("cpu", "fine tune layer"), device=device)
-        network = nn.Sequential(merged(source.encoder), layer).train()
+        network = nn.Sequential(source.copy(), layer).train()
         optimizer = torch.optim.SGD(
             network.parameters(), lr=lr, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=True
         )

@@ -79,8 +79,9 @@ def bias_counts(train: Split, data: Data) -> list[list[str]]:
 def class_images(train: Split, classes: tuple[str, ...]) -> list[tuple[str, int, list[str]]]:
     """(name, number of training images, some of them) of the first classes, and of the images without a label."""
     named = [*enumerate(classes[:N_CLASSES]), (-1, "no label")]
-    rows = [(name, (train.label == c).nonzero().squeeze(1)) for c, name in named if c >= 0 or (train.label == c).any()]
-    return [(name, len(own), uris(train, spaced(own, OF_A_CLASS), in_common=True)) for name, own in rows]
+    rows = [(c, name, (train.label == c).nonzero().squeeze(1)) for c, name in named]
+    shown = [(name, own) for c, name, own in rows if c >= 0 or len(own)]
+    return [(name, len(own), uris(train, spaced(own, OF_A_CLASS), in_common=True)) for name, own in shown]
 
 
 def views(train: Split, augmentation: Augmentation, seed: int) -> list[list[str]]:
